@@ -11,6 +11,7 @@ planted mistakes against the criteria.
 import json
 import math
 import os
+import re
 import struct
 import sys
 import tempfile
@@ -20,8 +21,11 @@ import numpy as np
 
 import data
 import equal
+import gradcheck
 import models
+import op_cases
 import optimizers
+import philox
 import safetensors
 import training
 
@@ -436,6 +440,54 @@ class Criteria(unittest.TestCase):
                     self.assertEqual(caught, ["b"], name)
                 else:
                     self.assertIn("a", caught, f"{title}: {name}")
+
+
+class Philox(unittest.TestCase):
+    def test_known_answers(self):
+        # From Random123's known-answer file, philox4x32 with 10 rounds.
+        for counter, key, want in (
+                ((0,) * 4, (0,) * 2, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+                ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+                ((0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344), (0xA4093822, 0x299F31D0),
+                 "d16cfe09 94fdcceb 5001e420 24126ea1")):
+            got = " ".join(f"{int(word):08x}" for word in philox.philox(counter, key))
+            self.assertEqual(got, want)
+
+    def test_samples_do_not_depend_on_the_split(self):
+        whole = philox.random("uniform", (6, 5), (1, 2, 3, 10), 4, True)
+        part = philox.random("uniform", (3, 5), (1, 2, 3, 13), 4, True)
+        np.testing.assert_array_equal(whole[3:], part)
+
+
+class OpCases(unittest.TestCase):
+    def test_references_are_smooth(self):
+        """At every case with a gradient two steps give the same difference quotient,
+        well within the tolerance: no case sits at a kink, and a failure of gradcheck
+        is never the case's fault."""
+        def quotients(case, random):
+            cotangents = [random.standard_normal(value.shape)
+                          for value in gradcheck.float_results(case.reference(*case.inputs))]
+            for title, move in gradcheck.plan_moves(case, random):
+                result = []
+                for step in (case.step, 0.5 * case.step):
+                    sides = [gradcheck.float_results(case.reference(*[
+                        value + sign * step * move[i] if i in move else value
+                        for i, value in enumerate(case.inputs)])) for sign in (1, -1)]
+                    result.append(sum(float((c * (up - down)).sum()) / (2 * step)
+                                      for c, up, down in zip(cotangents, *sides)))
+                yield title, result
+
+        for case in op_cases.cases():
+            if not case.gradient:
+                continue
+            for title, (wide, narrow) in quotients(case, np.random.default_rng(3)):
+                with self.subTest(case=case.name, move=title):
+                    self.assertLess(abs(wide - narrow), 2e-7 * max(abs(wide), 0.05))
+
+    def test_every_op_has_a_case(self):
+        text = "\n".join(case.text for case in op_cases.cases())
+        used = set(re.findall(r"\bnn\.(\w+)", text))
+        self.assertGreater(len(used), 55)
 
 
 VERBOSE = "-v" in sys.argv
