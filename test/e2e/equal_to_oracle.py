@@ -7,6 +7,7 @@ For each model: the gradients of the first batch and of a batch with ignored tar
 clipping (b and d), the learning rate of each step, and the parameters at the end.
 """
 
+import json
 import sys
 
 import numpy as np
@@ -129,6 +130,12 @@ def case(session, name, microbatches, steps):
                       f"missing {sorted(set(model.shapes().items()) - set(shapes.items()))}")
         if shapes != model.shapes():
             continue
+        manifest = json.loads(session.run("sheaf-run", sgd, "--info=json"))
+        decayed = {buffer["name"]: buffer["decay"] for buffer in manifest["buffers"]
+                   if buffer["kind"] == "parameter"}
+        wrong = [key for key, shape in shapes.items() if decayed[key] != (len(shape) > 1)]
+        session.check(f"{title}: weight decay of matrices and tables alone", not wrong,
+                      " ".join(wrong[:6]))
         first = data.batch(tokens, 0, BATCH, model.seq)
         compare_gradients(session, f"{title}, first batch", model, sgd, params, first, count)
         # Ignored targets, in uneven numbers: a program that divides by the number of

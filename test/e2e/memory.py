@@ -10,8 +10,11 @@ a report cannot flatter itself.
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 import support
 import data
@@ -33,8 +36,15 @@ def run_and_account(session, *arguments):
     command = [session.tool("sheaf-run"), *arguments]
     with open(output, "w", encoding="utf-8") as file:
         process = subprocess.Popen(command, cwd=session.folder, stdout=file,
-                                   stderr=subprocess.STDOUT)
-        _, status, usage = os.wait4(process.pid, 0)
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        # wait4 tells the usage of this one process, and has no time limit of its own.
+        timer = threading.Timer(max(session.deadline - time.monotonic(), 0.1),
+                                os.killpg, (process.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        finally:
+            timer.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
     with open(output, encoding="utf-8", errors="replace") as file:
         text = file.read()

@@ -66,7 +66,7 @@ def add(name, inputs, body, reference, results=("r",), helpers="", single=True, 
     with np.errstate(all="ignore"):
         expected = as_tuple(*arrays)
     known = {key: type_of(value) for key, value in inputs.items()}
-    known.update(zip(results, map(type_of, expected)))
+    known.update((key, type_of(value)) for key, value in zip(results, expected))
 
     def fill(text):
         return re.sub(r"\{(\w+)\}", lambda match: known[match.group(1)], text)
@@ -744,6 +744,36 @@ def programs():
   %b = func.call @helper_layer(%a, %u) : ({x}, {w}) -> {x}
   %r = func.call @helper_layer(%b, %w) : ({x}, {w}) -> {x}""",
         lambda x, w, u: layer(layer(layer(x, w), u), w), helpers=helper)
+
+    # A marked layer stays a function: kept values, a second result, an argument that is
+    # no parameter, and one that it does not use.
+    marked = """func.func private @helper_marked(%x: {x}, %w: {w}, %s: {s}, %n: {s}) -> ({x}, {s}) attributes {nn.layer} {
+  %a = nn.einsum "ab,bc->ac"(%x, %w) : ({x}, {w}) -> {x}
+  %b = nn.softmax %a dim 1 : {x}
+  %c = nn.mul %b, %s : ({x}, {s}) -> {x}
+  %d = nn.add %c, %x : {x}
+  %e = nn.reduce sum_of_squares %b dims [0, 1] : ({x}) -> {s}
+  return %d, %e : {x}, {s}
+}"""
+
+    def marked_layer(x, w, s):
+        b = softmax(x @ w, 1)
+        return b * s + x, (b * b).sum()
+
+    def marked_calls(x, w, u, s):
+        y, e = marked_layer(x, w, s)
+        z, f = marked_layer(y, u, e)
+        return z, e * f
+
+    add("layer_calls", {"x": normal(2, 3), "w": normal(3, 3), "u": normal(3, 3),
+                        "s": np.asarray(normal())},
+        """%y, %e = func.call @helper_marked(%x, %w, %s, %s) : ({x}, {w}, {s}, {s}) -> ({x}, {s})
+  %z, %f = func.call @helper_marked(%y, %u, %e, %s) : ({x}, {w}, {s}, {s}) -> ({x}, {s})
+  %r = nn.mul %e, %f : {s}""", marked_calls, results=("z", "r"), helpers=marked)
+    add("layer_result_unused", {"x": normal(2, 3), "w": normal(3, 3), "s": np.asarray(normal())},
+        """%y, %e = func.call @helper_unused(%x, %w, %s, %s) : ({x}, {w}, {s}, {s}) -> ({x}, {s})
+  %r = nn.neg %e : {s}""", lambda x, w, s: -marked_layer(x, w, s)[1],
+        helpers=marked.replace("helper_marked", "helper_unused"))
     add("mlp", {"x": normal(2, 3, 4), "w": normal(4, 6), "b": normal(6), "u": normal(6, 4)},
         """%a = nn.einsum "abc,cd->abd"(%x, %w) : ({x}, {w}) -> tensor<2x3x6xf64>
   %c = nn.add %a, %b : (tensor<2x3x6xf64>, {b}) -> tensor<2x3x6xf64>
