@@ -43,6 +43,9 @@ def run_and_account(session, *arguments):
         timer.start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         finally:
             timer.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)

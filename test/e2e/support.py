@@ -165,6 +165,8 @@ def main(description, body, limit, options=()):
     for flags, settings in options:
         parser.add_argument(flags, **settings)
     arguments = parser.parse_args()
+    # So that the tools and the folder go, too, when the test is ended from outside.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     session = Session(arguments.bin_dir, arguments.limit, arguments.keep)
     try:
         body(session, arguments)
