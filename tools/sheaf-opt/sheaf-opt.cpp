@@ -4,11 +4,13 @@
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "passes/nn/Passes.h"
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllPasses();
+  sheaf::registerNNPasses();
   registry.insert<sheaf::nn::NNDialect>();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sheaf pass driver\n", registry));
