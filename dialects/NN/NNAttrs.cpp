@@ -42,7 +42,7 @@ static void printNumber(raw_ostream &os, const llvm::APFloat &value) {
   for (unsigned digits = 1; digits <= 17; ++digits) {
     text.clear();
     value.toString(text, digits, /*FormatMaxPadding=*/4,
-                   /*TruncateZero=*/false);
+                   /*TruncateZero=*/true);
     // The parser takes an exponent after a fraction only.
     if (size_t e = text.find_first_of("eE");
         e != StringRef::npos && !StringRef(text).contains('.'))

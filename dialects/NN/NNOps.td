@@ -70,13 +70,14 @@ class NN_UnaryOp<string mnemonic, string text, string formula,
                  Type tensor = NN_FloatTensor, list<Trait> traits = [ByGradient]>
     : NN_ElementwiseOp<mnemonic,
         !listconcat([SameOperandsAndResultType], traits)> {
+  defvar element = !if(!eq(tensor, NN_BoolTensor), "i1", "f32");
   let summary = text;
   let description = formula # [{, element by element.
 
     Example:
 
     ```mlir
-    %y = nn.}] # mnemonic # [{ %x : tensor<4x8xf32>
+    %y = nn.}] # mnemonic # " %x : tensor<4x8x" # element # [{>
     ```
   }];
   let arguments = (ins tensor:$input);
@@ -88,6 +89,7 @@ class NN_UnaryOp<string mnemonic, string text, string formula,
 class NN_BinaryOp<string mnemonic, string text, string formula,
                   Type tensor = NN_NumberTensor, list<Trait> traits = [ByGradient]>
     : NN_ElementwiseOp<mnemonic, !listconcat([ByInference], traits)> {
+  defvar element = !if(!eq(tensor, NN_BoolTensor), "i1", "f32");
   let summary = text;
   let description = formula # [{. Shapes broadcast as in NumPy: aligned at the
     last dimension, a size of 1 stretches. Where all types are the same, one is
@@ -96,8 +98,9 @@ class NN_BinaryOp<string mnemonic, string text, string formula,
     Example:
 
     ```mlir
-    %y = nn.}] # mnemonic # [{ %a, %b : tensor<4x8xf32>
-    %z = nn.}] # mnemonic # [{ %a, %c : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = nn.}] # mnemonic # " %a, %b : tensor<4x8x" # element # [{>
+    %z = nn.}] # mnemonic # " %a, %c : (tensor<4x8x" # element # ">, tensor<8x" # element
+      # ">) -> tensor<4x8x" # element # [{>
     ```
   }];
   let arguments = (ins tensor:$lhs, tensor:$rhs);
