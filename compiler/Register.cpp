@@ -6,6 +6,7 @@
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
 #include "passes/memory/Passes.h"
+#include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
@@ -22,6 +23,7 @@ void sheaf::registerSheafPasses() {
   mlir::registerTransformsPasses();
   registerNNToExecPasses();
   registerMemoryPasses();
+  registerNNPasses();
   registerPrecisionPasses();
   registerExecToLLVMPasses();
 }
