@@ -3,6 +3,8 @@
 #include "dialects/NN/NN.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/Format.h"
+#include <cstdlib>
 
 using namespace mlir;
 using namespace sheaf::nn;
@@ -36,9 +38,20 @@ static ParseResult parseNumber(AsmParser &parser, double &value) {
   return success();
 }
 
+/// The fewest digits that read back as the same number.
 static void printNumber(raw_ostream &os, const llvm::APFloat &value) {
-  SmallString<24> text;
-  value.toString(text, 17, 0, /*TruncateZero=*/false);
+  double number = value.convertToDouble();
+  std::string text;
+  for (int digits = 15; digits <= 17; ++digits) {
+    text.clear();
+    llvm::raw_string_ostream(text) << llvm::format("%.*g", digits, number);
+    if (std::strtod(text.c_str(), nullptr) == number)
+      break;
+  }
+  // MLIR reads an exponent only after a point.
+  size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text.find('.') == std::string::npos)
+    text.insert(exponent, ".0");
   os << text;
 }
 
