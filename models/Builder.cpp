@@ -69,7 +69,7 @@ Value models::Builder::attention(StringRef name, Value query, Value key,
 }
 
 Value models::Builder::dropout(StringRef name, Value a, Value stream) {
-  return make<nn::DropoutOp>(name, a, get("key"), stream,
+  return make<nn::DropoutOp>(name, a, get("random_key"), stream,
                              number(model.dropout));
 }
 
@@ -184,7 +184,7 @@ void models::Builder::addMaskArguments(Arguments &arguments, bool entry) {
                : none});
   if (model.dropout != 0)
     arguments.push_back(
-        {"key", integers({4}),
+        {"random_key", integers({4}),
          entry ? attributes(nn::kRngAttr, builder->getUnitAttr()) : none});
 }
 
@@ -273,7 +273,7 @@ func::FuncOp models::Builder::buildTrunk(func::FuncOp blockFunction) {
       operands.push_back(get("documents"));
     if (model.dropout != 0) {
       // Stream 0 is the embedding's; a block uses two.
-      operands.push_back(get("key"));
+      operands.push_back(get("random_key"));
       operands.push_back(integer("stream." + number, 1 + 2 * layer));
     }
     x = call("x." + number, blockFunction, operands);

@@ -56,8 +56,8 @@ protected:
   virtual bool hasRotaryPositions() const = 0;
 
   // Each takes values from `scope`: parameters by name, and, where the model
-  // has them, `positions`, `documents`, `key` and `stream`. Activations are
-  // [batch, seq, hidden].
+  // has them, `positions`, `documents`, `random_key` and `stream`. Activations
+  // are [batch, seq, hidden].
   virtual mlir::Value embed(mlir::Value tokens) = 0;
   virtual mlir::Value block(mlir::Value x) = 0;
   virtual mlir::Value finish(mlir::Value x) = 0;
@@ -102,7 +102,6 @@ private:
   using Arguments = std::vector<Argument>;
 
   Parameters allParameters() const;
-  bool isLayerParameter(llvm::StringRef name) const;
   std::string fullName(llvm::StringRef name) const;
   mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape);
   mlir::RankedTensorType integers(llvm::ArrayRef<int64_t> shape);

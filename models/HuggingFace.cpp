@@ -8,6 +8,7 @@
 #include "models/Models.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <map>
@@ -129,7 +130,11 @@ const Fixed *fixedFields(size_t &count) {
 std::string text(const json::Value &value) {
   std::string result;
   llvm::raw_string_ostream os(result);
-  os << value;
+  // The JSON printer writes 0.1 with 17 digits.
+  if (auto number = value.getAsNumber())
+    os << llvm::format("%.15g", *number);
+  else
+    os << value;
   // A whole object would hide the message.
   constexpr size_t kLongest = 60;
   if (result.size() > kLongest) {

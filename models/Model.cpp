@@ -3,6 +3,7 @@
 #include "models/Models.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
+#include "llvm/Support/Format.h"
 #include <cmath>
 #include <limits>
 
@@ -24,6 +25,12 @@ constexpr int64_t kMostLayers = 1024;
 
 Error error(const Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+std::string text(double value) {
+  std::string result;
+  llvm::raw_string_ostream(result) << llvm::format("%.15g", value);
+  return result;
 }
 
 Error checkSize(StringRef name, int64_t value, int64_t largest = kLargestSize) {
@@ -141,20 +148,23 @@ Error sheaf::models::complete(Model &model) {
       return e;
   // Written so that NaN fails, too.
   if (!(model.dropout >= 0 && model.dropout < 1))
-    return error("dropout must be at least 0 and less than 1");
+    return error("dropout is " + text(model.dropout) +
+                 ", expected at least 0 and less than 1");
   if (!gpt && model.dropout != 0)
     return error(
         "dropout is not part of a llama model, expected 0 (gpt has it)");
   if (!(model.labelSmoothing >= 0 && model.labelSmoothing < 1))
-    return error("label-smoothing must be at least 0 and less than 1");
+    return error("label-smoothing is " + text(model.labelSmoothing) +
+                 ", expected at least 0 and less than 1");
   if (!(model.normEps > 0 && std::isfinite(model.normEps)))
-    return error("the epsilon of the norms must be a positive number");
+    return error("the epsilon of the norms is " + text(model.normEps) +
+                 ", expected a positive number");
   if (!(model.ropeTheta > 0 && std::isfinite(model.ropeTheta)))
-    return error(
-        "the base of the rotary frequencies must be a positive number");
+    return error("the base of the rotary frequencies is " +
+                 text(model.ropeTheta) + ", expected a positive number");
   if (!(model.initialDeviation >= 0 && std::isfinite(model.initialDeviation)))
-    return error(
-        "the deviation of the initial values must be a number of at least 0");
+    return error("the deviation of the initial values is " +
+                 text(model.initialDeviation) + ", expected at least 0");
 
   int64_t width = model.heads * model.headDim; // at most 2^62
   if (Error e = checkTensor("the embedding table", {model.vocab, model.hidden},
