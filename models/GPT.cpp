@@ -60,7 +60,7 @@ Parameters GPT::blockParameters() const {
   return {
       {"ln_1.weight", Kind::Norm, {h}, {"embed"}},
       {"ln_1.bias", Kind::Bias, {h}, {"embed"}},
-      // Query, key and value one after another, each the heads one after another.
+      // Query, key and value in turn, and in each of them the heads in turn.
       {"attn.c_attn.weight", Kind::Matrix, {h, 3 * width}, {"embed", "heads"}},
       {"attn.c_attn.bias", Kind::Bias, {3 * width}, {"heads"}},
       {"attn.c_proj.weight",
