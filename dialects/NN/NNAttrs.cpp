@@ -3,8 +3,6 @@
 #include "dialects/NN/NN.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include "llvm/Support/Format.h"
-#include <cstdlib>
 
 using namespace mlir;
 using namespace sheaf::nn;
@@ -38,20 +36,20 @@ static ParseResult parseNumber(AsmParser &parser, double &value) {
   return success();
 }
 
-/// The fewest digits that read back as the same number.
+/// The shortest text that reads back as the same number: `0.02`, `1`, `1.0e-5`.
 static void printNumber(raw_ostream &os, const llvm::APFloat &value) {
-  double number = value.convertToDouble();
-  std::string text;
-  for (int digits = 15; digits <= 17; ++digits) {
+  SmallString<24> text;
+  for (unsigned digits = 1; digits <= 17; ++digits) {
     text.clear();
-    llvm::raw_string_ostream(text) << llvm::format("%.*g", digits, number);
-    if (std::strtod(text.c_str(), nullptr) == number)
+    value.toString(text, digits, /*FormatMaxPadding=*/4,
+                   /*TruncateZero=*/false);
+    // The parser takes an exponent after a fraction only.
+    if (size_t e = text.find_first_of("eE");
+        e != StringRef::npos && !StringRef(text).contains('.'))
+      text.insert(text.begin() + e, {'.', '0'});
+    if (llvm::APFloat(value.getSemantics(), text).bitwiseIsEqual(value))
       break;
   }
-  // MLIR reads an exponent only after a point.
-  size_t exponent = text.find('e');
-  if (exponent != std::string::npos && text.find('.') == std::string::npos)
-    text.insert(exponent, ".0");
   os << text;
 }
 
@@ -70,8 +68,7 @@ Attribute ParamAttr::parse(AsmParser &parser, Type) {
     return {};
   Init init = Init::Constant;
   double value = 0;
-  if (parser.parseComma() || parser.parseKeyword("init") ||
-      parser.parseEqual())
+  if (parser.parseComma() || parser.parseKeyword("init") || parser.parseEqual())
     return {};
   StringRef kind;
   SMLoc loc = parser.getCurrentLocation();
@@ -156,10 +153,10 @@ void RopeScalingAttr::print(AsmPrinter &printer) const {
   os << ", original = " << getOriginal() << ">";
 }
 
-LogicalResult RopeScalingAttr::verify(
-    llvm::function_ref<InFlightDiagnostic()> emitError, StringRef kind,
-    llvm::APFloat factor, llvm::APFloat low, llvm::APFloat high,
-    int64_t original) {
+LogicalResult
+RopeScalingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                        StringRef kind, llvm::APFloat factor, llvm::APFloat low,
+                        llvm::APFloat high, int64_t original) {
   if (kind != "linear" && kind != "llama3")
     return emitError() << "unknown rotary scaling '" << kind
                        << "', expected 'linear' or 'llama3'";

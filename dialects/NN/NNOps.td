@@ -30,9 +30,8 @@ def NN_BoolTensor : NN_Tensor<"::sheaf::nn::isBoolElement($_self)", "i1">;
 def NN_WeightTensor : NN_Tensor<
   "::sheaf::nn::isFloatElement($_self) || ::sheaf::nn::isBoolElement($_self)",
   "f64, f32, bf16, f16 or i1">;
-def NN_Scalar : NN_Tensor<
-  "::sheaf::nn::isFloatElement($_self) && ::sheaf::nn::isScalarTensor($_self)",
-  "f64 or f32, and rank 0">;
+def NN_Scalar : Type<CPred<"::sheaf::nn::isScalarOperand($_self)">,
+    "tensor of rank 0 with element type f64 or f32", "::mlir::RankedTensorType">;
 
 /// A number, signed in C++.
 def NN_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
@@ -137,8 +136,12 @@ def NN_GeluTanhOp : NN_UnaryOp<"gelu_tanh", "Gaussian error linear unit, tanh fo
   "x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2, the `gelu_new` of GPT-2",
   NN_FloatTensor, [ByGradient, ByDecomposition]>;
 
-def NN_AddOp : NN_BinaryOp<"add", "sum", "a + b", NN_NumberTensor, [ByGradient, Commutative]>;
-def NN_SubOp : NN_BinaryOp<"sub", "difference", "a - b">;
+def NN_AddOp : NN_BinaryOp<"add", "sum", "a + b", NN_NumberTensor, [ByGradient, Commutative]> {
+  let hasCanonicalizer = 1;
+}
+def NN_SubOp : NN_BinaryOp<"sub", "difference", "a - b"> {
+  let hasCanonicalizer = 1;
+}
 def NN_MulOp : NN_BinaryOp<"mul", "product", "a * b", NN_NumberTensor, [ByGradient, Commutative]>;
 def NN_DivOp : NN_BinaryOp<"div", "quotient",
   "a / b; for integers rounded toward zero, and 0 where b is 0">;
@@ -168,8 +171,9 @@ def NN_CompareOp : NN_ElementwiseOp<"compare", [ByInference]> {
   let arguments = (ins NN_PredicateAttr:$predicate, NN_NumberTensor:$lhs, NN_NumberTensor:$rhs);
   let results = (outs NN_BoolTensor:$result);
   let assemblyFormat = [{
-    $predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)
+    custom<Word>($predicate) $lhs `,` $rhs attr-dict `:` functional-type(operands, results)
   }];
+  let hasFolder = 1;
 }
 
 def NN_SelectOp : NN_ElementwiseOp<"select", [ByInference, ByGradient]> {
@@ -247,8 +251,9 @@ def NN_ReduceOp : NN_Op<"reduce", [ByInference, ByRule, ByGradient]> {
   let summary = "reduction over dimensions";
   let description = [{
     `sum`, `max`, `min`, `mean` or `sum_of_squares` over the listed dimensions
-    (ascending), which go away, or stay with size 1 under `keep`. The gradient of
-    `max` and `min` is shared equally by the elements that attain them.
+    (ascending), which go away, or stay with size 1 under `keep`. Sums are kept
+    in the wider of f32 and the element type. The gradient of `max` and `min` is
+    shared equally by the elements that attain them.
 
     Example:
 
@@ -261,7 +266,7 @@ def NN_ReduceOp : NN_Op<"reduce", [ByInference, ByRule, ByGradient]> {
                        DenseI64ArrayAttr:$dims, UnitAttr:$keep);
   let results = (outs NN_NumberTensor:$result);
   let assemblyFormat = [{
-    $kind $input `dims` $dims (`keep` $keep^)? attr-dict `:` functional-type(operands, results)
+    custom<Word>($kind) $input `dims` $dims (`keep` $keep^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasFolder = 1;
   let hasCanonicalizer = 1;
@@ -304,6 +309,7 @@ def NN_TransposeOp : NN_Op<"transpose", [ByInference, ByRule, ByGradient]> {
   let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$input $permutation attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def NN_BroadcastOp : NN_Op<"broadcast", [ByRule, ByGradient]> {
@@ -540,7 +546,7 @@ def NN_RandomOp : NN_Op<"random", [ByRule]> {
                        UnitAttr:$sample_dim);
   let results = (outs NN_FloatTensor:$result);
   let assemblyFormat = [{
-    $distribution $key `,` $stream (`sample_dim` $sample_dim^)? attr-dict
+    custom<Word>($distribution) $key `,` $stream (`sample_dim` $sample_dim^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
@@ -668,7 +674,8 @@ def NN_AttentionOp : NN_Op<"attention", [AttrSizedOperandSegments, ByRule, ByGra
     scale * q.k + bias (bias [1 or B, 1 or H, S, T]; `scale` is 1/sqrt(D) where
     it is not written). A query that sees nothing gives zeros. The optional second
     result is the logarithm of the sum of exponentials of the scores, [B, S, H],
-    -infinity where nothing is visible. Scores are never stored.
+    -infinity where nothing is visible; it is f32 where the query is bf16 or f16.
+    Scores are never stored.
 
     Example:
 
@@ -742,7 +749,7 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [ByInference, ByRule, ByGradient,
     logarithm of the sum of exponentials over the vocabulary. With `smoothing` e it
     is lse - (1 - e) * logits[target] - e * mean(logits) (Szegedy et al. 2016). A
     target outside [0, V) is ignored: loss and gradient are 0. The second result
-    is lse.
+    is lse. Both are f32 where the logits are bf16 or f16.
 
     Example:
 
@@ -764,7 +771,8 @@ def NN_CrossEntropyGradOp : NN_Op<"cross_entropy_grad", [ByRule, ByDecomposition
   let description = [{
     grad * (e^(logits - lse) - onehot), with onehot smoothed as in the forward,
     plus lse_grad * e^(logits - lse) where `lse_grad` is given; `grad` counts as
-    0 for an ignored target.
+    0 for an ignored target. What is per token is f32 where the logits are bf16 or
+    f16.
 
     Example:
 

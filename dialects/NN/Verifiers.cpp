@@ -36,9 +36,10 @@ bool sheaf::nn::isStaticTensor(Type type) {
       return false;
   return elements <= (int64_t(1) << 59);
 }
-bool sheaf::nn::isScalarTensor(Type type) {
+bool sheaf::nn::isScalarOperand(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.getRank() == 0;
+  return tensor && tensor.getRank() == 0 &&
+         isa<Float64Type, Float32Type>(tensor.getElementType());
 }
 bool sheaf::nn::isFloatElement(Type type) {
   Type element = elementOf(type);
@@ -60,6 +61,26 @@ bool sheaf::nn::isAnyElement(Type type) {
   return element &&
          (isNumberElement(type) || isBoolElement(type) || element.isSignlessInteger(8) ||
           isa<Float8E4M3FNType, Float8E5M2Type>(element));
+}
+
+Type sheaf::nn::getStatisticsType(Type element) {
+  if (element.isBF16() || element.isF16())
+    return Float32Type::get(element.getContext());
+  return element;
+}
+
+bool sheaf::nn::isExactCast(Type from, Type to) {
+  if (from == to)
+    return true;
+  auto fromFloat = dyn_cast<FloatType>(from), toFloat = dyn_cast<FloatType>(to);
+  if (fromFloat && toFloat)
+    return llvm::APFloat::isRepresentableBy(fromFloat.getFloatSemantics(),
+                                            toFloat.getFloatSemantics());
+  if (fromFloat || from.isInteger(1) || to.isInteger(1))
+    return false;
+  unsigned bits = from.getIntOrFloatBitWidth();
+  return toFloat ? toFloat.getFPMantissaWidth() >= bits
+                 : to.getIntOrFloatBitWidth() >= bits;
 }
 
 FailureOr<SmallVector<int64_t>>
@@ -166,8 +187,19 @@ LogicalResult CastOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Assembly of ops that broadcast
+// Assembly
 //===----------------------------------------------------------------------===//
+
+/// An attribute that is one word of an enumeration.
+template <typename EnumAttr>
+static ParseResult parseWord(OpAsmParser &parser, EnumAttr &attribute) {
+  attribute = dyn_cast_or_null<EnumAttr>(EnumAttr::parse(parser, Type()));
+  return failure(!attribute);
+}
+template <typename EnumAttr>
+static void printWord(OpAsmPrinter &printer, Operation *, EnumAttr attribute) {
+  printer << attribute.getValue();
+}
 
 static ParseResult parseBroadcastTypes(OpAsmParser &parser, Type &lhs, Type &rhs,
                                        Type &result) {
@@ -684,16 +716,18 @@ static LogicalResult verifyAttention(Op op, RankedTensorType result, RankedTenso
   if (H % G)
     return op.emitOpError("has ") << H << " query heads, expected a multiple of the " << G
                                   << " key heads";
-  auto expect = [&](RankedTensorType got, ArrayRef<int64_t> shape,
+  auto expect = [&](RankedTensorType got, RankedTensorType expected,
                     StringRef what) -> LogicalResult {
-    if (got.getShape() != shape || got.getElementType() != q.getElementType())
-      return op.emitOpError() << what << " has type " << got << ", expected "
-                              << withShape(q, shape);
+    if (got != expected)
+      return op.emitOpError() << what << " has type " << got << ", expected " << expected;
     return success();
   };
-  if (failed(expect(result, {B, S, H, v.getDimSize(3)}, "result")))
+  if (failed(expect(result, withShape(q, {B, S, H, v.getDimSize(3)}), "result")))
     return failure();
-  if (lse && failed(expect(lse, {B, S, H}, "log-sum-exp")))
+  if (lse && failed(expect(lse,
+                           RankedTensorType::get(
+                               {B, S, H}, getStatisticsType(q.getElementType())),
+                           "log-sum-exp")))
     return failure();
   if (op.getBias()) {
     auto bias = type(op.getBias());
@@ -763,7 +797,8 @@ INFER(CrossEntropyOp) {
   if (!logits || !targets ||
       failed(checkLogits(loc, logits, targets, adaptor.getSmoothing().convertToDouble())))
     return failure();
-  types.assign(2, withShape(logits, targets.getShape()));
+  types.assign(2, RankedTensorType::get(targets.getShape(),
+                                        getStatisticsType(logits.getElementType())));
   return success();
 }
 
@@ -772,7 +807,8 @@ LogicalResult CrossEntropyGradOp::verify() {
   if (failed(checkLogits(getLoc(), logits, getTargets().getType(),
                          getSmoothing().convertToDouble())))
     return failure();
-  auto perToken = withShape(logits, getTargets().getType().getShape());
+  auto perToken = RankedTensorType::get(getTargets().getType().getShape(),
+                                        getStatisticsType(logits.getElementType()));
   for (Value value : {Value(getLse()), Value(getGrad()), Value(getLseGrad())})
     if (value && value.getType() != perToken)
       return emitOpError("operand has type ") << value.getType() << ", expected " << perToken;

@@ -4,6 +4,7 @@
 #include "dialects/NN/NN.h"
 #include "lowering/NNToExec/NNToExec.h"
 #include "passes/memory/Passes.h"
+#include "passes/nn/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -15,6 +16,7 @@ int main(int argc, char **argv) {
   registry.insert<sheaf::nn::NNDialect, sheaf::exec::ExecDialect>();
   sheaf::registerNNToExecPasses();
   sheaf::registerMemoryPasses();
+  sheaf::registerNNPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sheaf pass driver\n", registry));
 }
