@@ -343,7 +343,10 @@ void TileEmitter::product(const Extent &rows, int64_t vectors,
       loop(index(0), whole, microRows, [&](Value row) {
         microKernel(row, microRows, column, width, depth, a, b, first, store);
       });
-    if (!rows.isMultipleOf(microRows))
+    if (rows.known >= 0 && rows.known % microRows != 0)
+      microKernel(whole, rows.known % microRows, column, width, depth, a, b,
+                  first, store);
+    else if (rows.known < 0)
       loop(whole, rows.value, 1, [&](Value row) {
         microKernel(row, 1, column, width, depth, a, b, first, store);
       });
