@@ -69,6 +69,9 @@ struct AttentionTuning {
   /// Largest tile, in queries and keys. Zero: chosen from shape and scratch.
   int64_t tileQueries = 0;
   int64_t tileKeys = 0;
+  /// Below this many heads times samples (G * B) the backward pass cuts the
+  /// keys into pieces, at the cost of a buffer; see attentionBackwardPieces.
+  int64_t minBackwardTasks = 8;
 
   /// The choice for a machine with or without AVX-512.
   static AttentionTuning forTarget(bool hasAvx512) {
@@ -111,14 +114,32 @@ buildAttentionForward(mlir::OpBuilder &builder, mlir::Location loc,
                       llvm::StringRef name, const AttentionSpec &spec,
                       const AttentionTuning &tuning = {});
 
+/// The number n of pieces into which the backward kernel cuts the keys, at
+/// least two tiles each: 1 where B * G >= tuning.minBackwardTasks. If n > 1 the
+/// caller provides a buffer, dqPieces [n, B, S, H, D], that the backward kernel
+/// writes in place of dq, and calls the kernel of
+/// buildAttentionQueryGradientSum after it. Fails with a diagnostic where
+/// verifyAttentionSpec does.
+llvm::FailureOr<int64_t>
+attentionBackwardPieces(mlir::Location loc, const AttentionSpec &spec,
+                        const AttentionTuning &tuning = {});
+
 /// Arguments: q, k, v, out, lse, dout, [dlse], [bias], [query documents, key
-/// documents] -> dq, dk, dv, begin, end. All three are overwritten. A task is
-/// one key/value head of one sample with all its queries, so that scores are
-/// recomputed once; rowsum(dout * out) is computed inside.
+/// documents] -> dq (or dqPieces), dk, dv, begin, end. All three are
+/// overwritten. A task is one piece of the keys of one key/value head of one
+/// sample, with all its queries, so that scores are recomputed once;
+/// rowsum(dout * out) is computed inside.
 llvm::FailureOr<BuiltKernel>
 buildAttentionBackward(mlir::OpBuilder &builder, mlir::Location loc,
                        llvm::StringRef name, const AttentionSpec &spec,
                        const AttentionTuning &tuning = {});
+
+/// dq as the sum of its pieces, in order. Arguments: dqPieces -> dq, begin,
+/// end. A task is one row of one sample. Requires attentionBackwardPieces > 1.
+llvm::FailureOr<BuiltKernel>
+buildAttentionQueryGradientSum(mlir::OpBuilder &builder, mlir::Location loc,
+                               llvm::StringRef name, const AttentionSpec &spec,
+                               const AttentionTuning &tuning = {});
 
 /// The gradient of bias, in a kernel of its own because its tasks are cut
 /// along (Bb, Hb, queries): each adds up the batches and heads that share one

@@ -125,34 +125,60 @@ public:
   }
 
   void task(Value number) {
-    sample = div(number, index(spec.kvHeads));
-    Value ofKvHead = rem(number, index(spec.kvHeads));
+    Value piece = rem(number, index(pieces));
+    Value row = div(number, index(pieces));
+    Value ofSample = div(row, index(spec.kvHeads));
+    Value ofKvHead = rem(row, index(spec.kvHeads));
+    // Whole tiles, so that no tile is shared between pieces.
+    int64_t pieceKeys = int64_t(llvm::divideCeil(
+                            llvm::divideCeil(spec.keys, blocks.keys), pieces)) *
+                        blocks.keys;
+    Value firstKey = mul(piece, index(pieceKeys));
+    KeyRange keys = {firstKey,
+                     min(add(firstKey, index(pieceKeys)), index(spec.keys))};
+    Extent keyCount = pieces == 1
+                          ? extent(spec.keys)
+                          : Extent{max(index(0), sub(keys.high, keys.low))};
+
+    sample = ofSample;
     Value zero = splat(0.0);
-    fillRows(rowsOf(args.dk, index(0), ofKvHead), extent(spec.keys),
-             spec.headDim, zero);
-    fillRows(rowsOf(args.dv, index(0), ofKvHead), extent(spec.keys),
-             spec.valueDim, zero);
+    fillRows(rowsOf(args.dk, firstKey, ofKvHead), keyCount, spec.headDim, zero);
+    fillRows(rowsOf(args.dv, firstKey, ofKvHead), keyCount, spec.valueDim,
+             zero);
     int64_t group = spec.heads / spec.kvHeads;
-    Value ofSample = sample;
     loop(group, 1, [&](Value member) {
       Value ofHead = add(mul(ofKvHead, index(group)), member);
       loop(spec.queries, blocks.queries, [&](Value start) {
         beginBlock(ofSample, ofHead, ofKvHead, start);
-        block();
+        Window dq;
+        if (pieces == 1) {
+          dq = rowsOf(args.dq, blockStart, head);
+        } else {
+          dq.memref = args.dqPieces;
+          dq.origin = {piece, sample, blockStart, head, index(0)};
+          dq.rowDim = 2;
+          dq.columnDim = 4;
+        }
+        fillRows(dq, blockQueries, spec.headDim, splat(0.0));
+        KeyRange range = visibleKeys();
+        if (pieces > 1)
+          range = {max(range.low, keys.low), min(range.high, keys.high)};
+        ifTrue(compare(arith::CmpIPredicate::slt, range.low, range.high),
+               [&] { block(dq, range); });
       });
     });
   }
 
+  int64_t pieces = 1;
+
 private:
-  void block() {
+  void block(const Window &dq, const KeyRange &range) {
     packBlock();
     copyRows(rowsOf(args.q, blockStart, head), blockQueries, spec.headDim,
              queries);
     copyRows(rowsOf(args.dout, blockStart, head), blockQueries, spec.valueDim,
              dout);
-    Window dq = rowsOf(args.dq, blockStart, head);
-    fillRows(dq, blockQueries, spec.headDim, splat(0.0));
-    forEachKeyTile([&](Value start, const Extent &keys) {
+    forEachKeyTile(range, [&](Value start, const Extent &keys) {
       probabilitiesAndGradient(start, keys, spec.scale);
       copyRows(rowsOf(args.k, start, kvHead), keys, spec.headDim, keyTile);
       // dv += P^T dout, dk += dscore^T q, dq += dscore k.
@@ -189,6 +215,36 @@ private:
   Window queries, dout, keyTile;
 };
 
+class QueryGradientSumEmitter : public AttentionTiles {
+public:
+  using AttentionTiles::AttentionTiles;
+
+  void task(Value number) {
+    Value ofSample = div(number, index(spec.queries));
+    Value query = rem(number, index(spec.queries));
+    loop(spec.heads, 1, [&](Value h) {
+      Window to, from;
+      to.memref = args.dq;
+      to.origin = {ofSample, query, h, index(0)};
+      to.rowDim = 2;
+      to.columnDim = 3;
+      from.memref = args.dqPieces;
+      from.origin = {index(0), ofSample, query, h, index(0)};
+      from.rowDim = 0;
+      from.columnDim = 4;
+      loop(spec.headDim, lanes, [&](Value d) {
+        Value mask = columnMask(extent(spec.headDim), d);
+        Value sum = load(from, index(0), d, mask);
+        for (int64_t piece = 1; piece < pieces; ++piece)
+          sum = fadd(sum, load(from, index(piece), d, mask));
+        store(sum, to, index(0), d, mask);
+      });
+    });
+  }
+
+  int64_t pieces = 1;
+};
+
 class BiasGradientEmitter : public GradientEmitter {
 public:
   using GradientEmitter::GradientEmitter;
@@ -219,7 +275,7 @@ public:
         beginBlock(batches == 1 ? b : biasBatch, ofHead,
                    div(ofHead, index(group)), start);
         packBlock();
-        forEachKeyTile([&](Value key, const Extent &keys) {
+        forEachKeyTile(visibleKeys(), [&](Value key, const Extent &keys) {
           probabilitiesAndGradient(key, keys, 1.0);
           Window to = at(rows, index(0), key);
           readTransposed([&](Value k, Value q) { return load(gradient, k, q); },
@@ -236,6 +292,27 @@ public:
 
 } // namespace
 
+static int64_t countPieces(const AttentionSpec &spec,
+                           const AttentionTuning &tuning,
+                           const AttentionBlocks &blocks) {
+  int64_t tiles = int64_t(llvm::divideCeil(spec.keys, blocks.keys));
+  int64_t wanted =
+      int64_t(llvm::divideCeil(std::max<int64_t>(tuning.minBackwardTasks, 1),
+                               spec.batch * spec.kvHeads));
+  int64_t pieces = std::max<int64_t>(1, std::min(wanted, tiles / 2));
+  // Without pieces that would stay empty.
+  return llvm::divideCeil(tiles, llvm::divideCeil(tiles, pieces));
+}
+
+FailureOr<int64_t> attentionBackwardPieces(Location loc,
+                                           const AttentionSpec &spec,
+                                           const AttentionTuning &tuning) {
+  auto blocks = chooseBlocks(loc, spec, tuning, backwardScratchBytes);
+  if (failed(blocks))
+    return failure();
+  return countPieces(spec, tuning, *blocks);
+}
+
 FailureOr<BuiltKernel> buildAttentionBackward(OpBuilder &builder, Location loc,
                                               StringRef name,
                                               const AttentionSpec &spec,
@@ -244,15 +321,40 @@ FailureOr<BuiltKernel> buildAttentionBackward(OpBuilder &builder, Location loc,
   if (failed(blocks))
     return failure();
   BackwardEmitter emitter(builder, loc, spec, *blocks);
+  emitter.pieces = countPieces(spec, tuning, *blocks);
   BuiltKernel kernel = emitter.createKernel(
-      name, AttentionKernelKind::Backward, [&] { emitter.setup(); },
-      [&](Value number) { emitter.task(number); });
-  kernel.extent = spec.batch * spec.kvHeads;
+      name, AttentionKernelKind::Backward, emitter.pieces,
+      [&] { emitter.setup(); }, [&](Value number) { emitter.task(number); });
+  kernel.extent = spec.batch * spec.kvHeads * emitter.pieces;
   // Scores, dq and dk take 2 D operations a score, dout v^T and dv 2 Dv.
   kernel.flops = countTiles(spec, *blocks).scores * double(spec.batch) *
                  double(spec.heads) *
                  (6.0 * double(spec.headDim) + 4.0 * double(spec.valueDim));
   kernel.grain = grainFor(kernel.flops / double(kernel.extent));
+  return kernel;
+}
+
+FailureOr<BuiltKernel>
+buildAttentionQueryGradientSum(OpBuilder &builder, Location loc, StringRef name,
+                               const AttentionSpec &spec,
+                               const AttentionTuning &tuning) {
+  auto blocks = chooseBlocks(loc, spec, tuning, backwardScratchBytes);
+  if (failed(blocks))
+    return failure();
+  QueryGradientSumEmitter emitter(builder, loc, spec, *blocks);
+  emitter.pieces = countPieces(spec, tuning, *blocks);
+  if (emitter.pieces == 1)
+    return emitError(loc) << "attention backward does not cut its keys into "
+                             "pieces here, so there is no sum to build";
+  BuiltKernel kernel = emitter.createKernel(
+      name, AttentionKernelKind::QueryGradientSum, emitter.pieces, [] {},
+      [&](Value number) { emitter.task(number); });
+  kernel.extent = spec.batch * spec.queries;
+  double perTask =
+      double(emitter.pieces - 1) * double(spec.heads) * double(spec.headDim);
+  kernel.flops = perTask * double(kernel.extent);
+  // Bound by memory: an addition takes about as long as ten in a product.
+  kernel.grain = grainFor(10 * perTask);
   return kernel;
 }
 
@@ -267,8 +369,8 @@ buildAttentionBiasGradient(OpBuilder &builder, Location loc, StringRef name,
     return failure();
   BiasGradientEmitter emitter(builder, loc, spec, *blocks);
   BuiltKernel kernel = emitter.createKernel(
-      name, AttentionKernelKind::BiasGradient, [&] { emitter.setup(); },
-      [&](Value number) { emitter.task(number); });
+      name, AttentionKernelKind::BiasGradient, /*pieces=*/1,
+      [&] { emitter.setup(); }, [&](Value number) { emitter.task(number); });
   kernel.extent = (*spec.bias)[0] * (*spec.bias)[1] *
                   int64_t(llvm::divideCeil(spec.queries, blocks->queries));
   kernel.flops = countTiles(spec, *blocks).scores * double(spec.batch) *

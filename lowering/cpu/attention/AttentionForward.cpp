@@ -47,7 +47,7 @@ public:
       store(splat(-kInfinity), maximum, index(0), index(v * lanes));
       store(splat(0.0), sum, index(0), index(v * lanes));
     }
-    forEachKeyTile([&](Value start, const Extent &keys) {
+    forEachKeyTile(visibleKeys(), [&](Value start, const Extent &keys) {
       scores(queriesTransposed, tile, start, keys);
       maskTile(tile, start, keys, -kInfinity);
       for (int64_t v = 0; v < queryVectors(); v += 4)
@@ -155,8 +155,8 @@ FailureOr<BuiltKernel> buildAttentionForward(OpBuilder &builder, Location loc,
     return failure();
   ForwardEmitter emitter(builder, loc, spec, *blocks);
   BuiltKernel kernel = emitter.createKernel(
-      name, AttentionKernelKind::Forward, [&] { emitter.setup(); },
-      [&](Value number) { emitter.task(number); });
+      name, AttentionKernelKind::Forward, /*pieces=*/1,
+      [&] { emitter.setup(); }, [&](Value number) { emitter.task(number); });
   kernel.extent = spec.batch * spec.heads *
                   int64_t(llvm::divideCeil(spec.queries, blocks->queries));
   kernel.flops = countTiles(spec, *blocks).scores * double(spec.batch) *

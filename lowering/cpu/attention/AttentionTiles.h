@@ -54,10 +54,20 @@ int64_t grainFor(double flops);
 /// The arguments of a kernel; those that the spec has none of are null.
 struct AttentionArguments {
   mlir::Value q, k, v, out, lse, dout, dlse, bias, queryDocuments, keyDocuments;
-  mlir::Value dq, dk, dv, dbias;
+  mlir::Value dq, dqPieces, dk, dv, dbias;
 };
 
-enum class AttentionKernelKind { Forward, Backward, BiasGradient };
+enum class AttentionKernelKind {
+  Forward,
+  Backward,
+  QueryGradientSum,
+  BiasGradient
+};
+
+/// The keys [low, high), from and to whole tiles or the last key.
+struct KeyRange {
+  mlir::Value low, high;
+};
 
 class AttentionTiles : public TileEmitter {
 public:
@@ -66,8 +76,9 @@ public:
 
   /// Creates the function; `setup` emits allocations into its entry, `task`
   /// the body for one task.
+  /// `pieces` is that of attentionBackwardPieces.
   BuiltKernel createKernel(llvm::StringRef name, AttentionKernelKind kind,
-                           llvm::function_ref<void()> setup,
+                           int64_t pieces, llvm::function_ref<void()> setup,
                            llvm::function_ref<void(Value)> task);
 
   /// Points the members below at a block of queries of one head.
@@ -75,8 +86,11 @@ public:
   /// Scratch for the ids of the queries' documents, where there are any.
   void allocateDocuments();
 
-  /// Calls body(j, keys) for each tile of keys that the block may see.
+  /// The keys that some query of the block may see.
+  KeyRange visibleKeys();
+  /// Calls body(j, keys) for each tile of keys in the range.
   void forEachKeyTile(
+      const KeyRange &range,
       llvm::function_ref<void(Value start, const Extent &keys)> body);
 
   /// tile[k][q] = scale * <q, k> + bias from the transposed, scaled queries.

@@ -164,6 +164,10 @@ struct Problem {
     if (s.bias) {
       int64_t count = (*s.bias)[0] * (*s.bias)[1] * S * T;
       fill(bias, count, true);
+      // -inf hides a pair, as masks given as a bias do; also a whole row.
+      for (size_t i = 0; i < bias.size(); ++i)
+        if (random() % 8 == 0 || i / size_t(T) % 37 == 5)
+          bias.set(i, -kInfinity);
       fill(dbias, count, false);
     }
     if (s.hasDocuments) {
@@ -281,7 +285,8 @@ struct Problem {
 
 struct Kernels {
   std::unique_ptr<KernelJit> jit;
-  BuiltKernel forward, backward, biasGradient;
+  BuiltKernel forward, backward, queryGradientSum, biasGradient;
+  int64_t pieces = 1;
 
   Kernels(MLIRContext &context, const AttentionSpec &spec,
           const AttentionTuning &tuning, const std::string &cpu = "") {
@@ -300,6 +305,10 @@ struct Kernels {
         take(buildAttentionForward(builder, loc, "forward", spec, tuning));
     backward =
         take(buildAttentionBackward(builder, loc, "backward", spec, tuning));
+    pieces = *attentionBackwardPieces(loc, spec, tuning);
+    if (pieces > 1)
+      queryGradientSum = take(buildAttentionQueryGradientSum(
+          builder, loc, "query_gradient_sum", spec, tuning));
     if (spec.bias)
       biasGradient = take(buildAttentionBiasGradient(
           builder, loc, "bias_gradient", spec, tuning));
@@ -339,9 +348,20 @@ struct Kernels {
       data.push_back(p.dlse.data());
     optional(p, data);
     std::vector<void *> reads = data;
-    for (Array *a : {&p.dq, &p.dk, &p.dv})
-      data.push_back(a->data());
+    Array parts;
+    if (pieces > 1) {
+      parts.allocate(size_t(pieces) * p.dq.size(), p.dq.isF32);
+      parts.fillKernelSide(kNaN);
+      data.push_back(parts.data());
+    } else {
+      data.push_back(p.dq.data());
+    }
+    data.push_back(p.dk.data());
+    data.push_back(p.dv.data());
     callCut("backward", data, backward.extent, cut);
+    if (pieces > 1)
+      callCut("query_gradient_sum", {parts.data(), p.dq.data()},
+              queryGradientSum.extent, cut);
     if (p.spec.bias) {
       reads.push_back(p.dbias.data());
       callCut("bias_gradient", reads, biasGradient.extent, cut);
@@ -364,14 +384,15 @@ std::string describe(const AttentionSpec &s, const AttentionTuning &t) {
   std::snprintf(
       text, sizeof text,
       "B=%ld S=%ld T=%ld H=%ld G=%ld D=%ld Dv=%ld %s%s window=%ld docs=%d "
-      "bias=%ldx%ld dlse=%d vector=%ld micro=%ldx%ld tile=%ldx%ld",
+      "bias=%ldx%ld dlse=%d vector=%ld micro=%ldx%ld tile=%ldx%ld tasks=%ld",
       long(s.batch), long(s.queries), long(s.keys), long(s.heads),
       long(s.kvHeads), long(s.headDim), long(s.valueDim),
       s.elementType.isF32() ? "f32" : "f64", s.causal ? " causal" : "",
       long(s.window.value_or(0)), s.hasDocuments,
       s.bias ? long((*s.bias)[0]) : 0, s.bias ? long((*s.bias)[1]) : 0,
       s.hasLseGradient, long(t.vectorBytes), long(t.microRows),
-      long(t.microVectors), long(t.tileQueries), long(t.tileKeys));
+      long(t.microVectors), long(t.tileQueries), long(t.tileKeys),
+      long(t.minBackwardTasks));
   return text;
 }
 
@@ -499,6 +520,8 @@ void checkFiniteDifferences(Problem &p, const Kernels &kernels,
     for (int sample = 0; sample < 6; ++sample) {
       size_t i = random() % input->size();
       double value = input->reference[i], step = 1e-5;
+      if (std::isinf(value))
+        continue;
       input->set(i, value + step);
       double up = loss();
       input->set(i, value - step);
@@ -656,6 +679,7 @@ AttentionTuning randomTuning(std::mt19937 &random) {
   default:
     break;
   }
+  t.minBackwardTasks = std::vector<int64_t>{1, 8, 8, 100}[random() % 4];
   return t;
 }
 
