@@ -1,0 +1,160 @@
+//===- NNAttrs.cpp - Text form of the attributes of nn --------------------===//
+
+#include "dialects/NN/NN.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace sheaf::nn;
+
+#define GET_ATTRDEF_CLASSES
+#include "dialects/NN/NNAttrs.cpp.inc"
+
+void NNDialect::registerNNAttributes() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/NN/NNAttrs.cpp.inc"
+      >();
+}
+
+static ParseResult parseNumber(AsmParser &parser, double &value) {
+  if (succeeded(parser.parseOptionalKeyword("inf")))
+    return parser.emitError(parser.getCurrentLocation(),
+                            "expected a finite number");
+  bool negative = succeeded(parser.parseOptionalMinus());
+  int64_t integer;
+  OptionalParseResult isInteger = parser.parseOptionalInteger(integer);
+  if (isInteger.has_value()) {
+    if (failed(*isInteger))
+      return failure();
+    value = static_cast<double>(integer);
+  } else if (failed(parser.parseFloat(value))) {
+    return failure();
+  }
+  if (negative)
+    value = -value;
+  return success();
+}
+
+static void printNumber(raw_ostream &os, const llvm::APFloat &value) {
+  SmallString<24> text;
+  value.toString(text, 17, 0, /*TruncateZero=*/false);
+  os << text;
+}
+
+Attribute ParamAttr::parse(AsmParser &parser, Type) {
+  std::string name;
+  SmallVector<StringAttr> axes;
+  if (parser.parseLess() || parser.parseString(&name) || parser.parseComma() ||
+      parser.parseKeyword("axes") || parser.parseEqual() ||
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+        StringRef axis;
+        if (parser.parseKeyword(&axis))
+          return failure();
+        axes.push_back(parser.getBuilder().getStringAttr(axis));
+        return success();
+      }))
+    return {};
+  Init init = Init::Constant;
+  double value = 0;
+  if (parser.parseComma() || parser.parseKeyword("init") ||
+      parser.parseEqual())
+    return {};
+  StringRef kind;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseKeyword(&kind))
+    return {};
+  std::optional<Init> symbol = symbolizeInit(kind);
+  if (!symbol) {
+    parser.emitError(loc, "unknown initialiser '")
+        << kind << "', expected 'constant' or 'normal'";
+    return {};
+  }
+  init = *symbol;
+  if (parser.parseLParen() || parseNumber(parser, value) ||
+      parser.parseRParen())
+    return {};
+  bool frozen = false, decay = true;
+  while (succeeded(parser.parseOptionalComma())) {
+    StringRef flag;
+    loc = parser.getCurrentLocation();
+    if (parser.parseKeyword(&flag))
+      return {};
+    if (flag == "frozen")
+      frozen = true;
+    else if (flag == "no_decay")
+      decay = false;
+    else {
+      parser.emitError(loc, "unknown flag '")
+          << flag << "', expected 'frozen' or 'no_decay'";
+      return {};
+    }
+  }
+  if (parser.parseGreater())
+    return {};
+  return ParamAttr::get(parser.getContext(),
+                        parser.getBuilder().getStringAttr(name), axes, init,
+                        llvm::APFloat(value), frozen, decay);
+}
+
+void ParamAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printString(getName());
+  printer << ", axes = [";
+  llvm::interleaveComma(getAxes(), printer,
+                        [&](StringAttr axis) { printer << axis.getValue(); });
+  printer << "], init = " << stringifyInit(getInit()) << "(";
+  printNumber(printer.getStream(), getInitValue());
+  printer << ")";
+  if (getFrozen())
+    printer << ", frozen";
+  if (!getDecay())
+    printer << ", no_decay";
+  printer << ">";
+}
+
+Attribute RopeScalingAttr::parse(AsmParser &parser, Type) {
+  StringRef kind;
+  double factor, low, high;
+  int64_t original;
+  SMLoc loc = parser.getCurrentLocation();
+  auto field = [&](StringRef name) -> ParseResult {
+    return failure(parser.parseComma() || parser.parseKeyword(name) ||
+                   parser.parseEqual());
+  };
+  if (parser.parseLess() || parser.parseKeyword(&kind) || field("factor") ||
+      parseNumber(parser, factor) || field("low") || parseNumber(parser, low) ||
+      field("high") || parseNumber(parser, high) || field("original") ||
+      parser.parseInteger(original) || parser.parseGreater())
+    return {};
+  return RopeScalingAttr::getChecked(
+      [&] { return parser.emitError(loc); }, parser.getContext(), kind,
+      llvm::APFloat(factor), llvm::APFloat(low), llvm::APFloat(high), original);
+}
+
+void RopeScalingAttr::print(AsmPrinter &printer) const {
+  raw_ostream &os = printer.getStream();
+  os << "<" << getKind() << ", factor = ";
+  printNumber(os, getFactor());
+  os << ", low = ";
+  printNumber(os, getLow());
+  os << ", high = ";
+  printNumber(os, getHigh());
+  os << ", original = " << getOriginal() << ">";
+}
+
+LogicalResult RopeScalingAttr::verify(
+    llvm::function_ref<InFlightDiagnostic()> emitError, StringRef kind,
+    llvm::APFloat factor, llvm::APFloat low, llvm::APFloat high,
+    int64_t original) {
+  if (kind != "linear" && kind != "llama3")
+    return emitError() << "unknown rotary scaling '" << kind
+                       << "', expected 'linear' or 'llama3'";
+  if (!(factor.convertToDouble() > 0))
+    return emitError() << "rotary scaling factor must be positive";
+  if (kind == "llama3" && (!(high.convertToDouble() > low.convertToDouble()) ||
+                           !(low.convertToDouble() > 0) || original < 1))
+    return emitError() << "llama3 rotary scaling expects 0 < low < high and "
+                          "original >= 1";
+  return success();
+}

@@ -1,0 +1,954 @@
+//===- Verifiers.cpp - What is legal in nn --------------------------------===//
+//
+// Result types are inferred where they follow from the operands; the shape
+// checks of those ops stand in `inferReturnTypes`, which the verifier calls,
+// too. The others have a verifier.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+using namespace sheaf::nn;
+
+//===----------------------------------------------------------------------===//
+// Types
+//===----------------------------------------------------------------------===//
+
+static Type elementOf(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor ? tensor.getElementType() : Type();
+}
+
+bool sheaf::nn::isStaticTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.hasStaticShape())
+    return false;
+  // The bytes of every tensor must fit an int64_t.
+  int64_t elements = 1;
+  for (int64_t size : tensor.getShape())
+    if (size < 1 || __builtin_mul_overflow(elements, size, &elements))
+      return false;
+  return elements <= (int64_t(1) << 59);
+}
+bool sheaf::nn::isScalarTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 0;
+}
+bool sheaf::nn::isFloatElement(Type type) {
+  Type element = elementOf(type);
+  return element && isa<Float64Type, Float32Type, BFloat16Type, Float16Type>(element);
+}
+bool sheaf::nn::isIntElement(Type type) {
+  Type element = elementOf(type);
+  return element && element.isSignlessInteger(32);
+}
+bool sheaf::nn::isBoolElement(Type type) {
+  Type element = elementOf(type);
+  return element && element.isSignlessInteger(1);
+}
+bool sheaf::nn::isNumberElement(Type type) {
+  return isFloatElement(type) || isIntElement(type);
+}
+bool sheaf::nn::isAnyElement(Type type) {
+  Type element = elementOf(type);
+  return element &&
+         (isNumberElement(type) || isBoolElement(type) || element.isSignlessInteger(8) ||
+          isa<Float8E4M3FNType, Float8E5M2Type>(element));
+}
+
+FailureOr<SmallVector<int64_t>>
+sheaf::nn::broadcastShapes(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
+  if (a.size() < b.size())
+    std::swap(a, b);
+  SmallVector<int64_t> shape(a);
+  size_t added = a.size() - b.size();
+  for (size_t i = 0; i < b.size(); ++i) {
+    int64_t &size = shape[added + i];
+    if (size == 1)
+      size = b[i];
+    else if (b[i] != 1 && b[i] != size)
+      return failure();
+  }
+  return shape;
+}
+
+static RankedTensorType ranked(Type type) {
+  return dyn_cast<RankedTensorType>(type);
+}
+static RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
+  return RankedTensorType::get(shape, type.getElementType());
+}
+static std::string shapeText(ArrayRef<int64_t> shape) {
+  std::string text = "[";
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(shape, os);
+  return text + "]";
+}
+
+/// Broadcasts operand shapes into `shape`.
+static LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands,
+                                    SmallVector<int64_t> &shape) {
+  for (Value operand : operands) {
+    auto type = ranked(operand.getType());
+    if (!type)
+      return failure();
+    auto joined = broadcastShapes(shape, type.getShape());
+    if (failed(joined))
+      return emitOptionalError(
+          loc, "shapes ", shapeText(shape), " and ", shapeText(type.getShape()),
+          " do not broadcast: aligned at the last dimension, sizes must be equal or 1");
+    shape = *joined;
+  }
+  return success();
+}
+
+static LogicalResult inferBinary(std::optional<Location> loc, Value lhs, Value rhs,
+                                 SmallVectorImpl<Type> &types) {
+  Type element = elementOf(lhs.getType());
+  if (!element || element != elementOf(rhs.getType()))
+    return emitOptionalError(loc, "operands have element types ", element, " and ",
+                             elementOf(rhs.getType()),
+                             ", expected the same; use nn.cast on one of them");
+  SmallVector<int64_t> shape;
+  if (failed(inferBroadcast(loc, {lhs, rhs}, shape)))
+    return failure();
+  types.push_back(RankedTensorType::get(shape, element));
+  return success();
+}
+
+#define INFER(OP)                                                                          \
+  LogicalResult OP::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,    \
+                                     Adaptor adaptor, SmallVectorImpl<Type> &types)
+
+#define INFER_BINARY(OP)                                                                   \
+  INFER(OP) { return inferBinary(loc, adaptor.getLhs(), adaptor.getRhs(), types); }
+INFER_BINARY(AddOp)
+INFER_BINARY(SubOp)
+INFER_BINARY(MulOp)
+INFER_BINARY(DivOp)
+INFER_BINARY(MaxOp)
+INFER_BINARY(MinOp)
+INFER_BINARY(PowOp)
+INFER_BINARY(AndOp)
+INFER_BINARY(OrOp)
+#undef INFER_BINARY
+
+INFER(CompareOp) {
+  if (failed(inferBinary(loc, adaptor.getLhs(), adaptor.getRhs(), types)))
+    return failure();
+  types[0] = RankedTensorType::get(cast<RankedTensorType>(types[0]).getShape(),
+                                   IntegerType::get(context, 1));
+  return success();
+}
+
+INFER(SelectOp) {
+  if (failed(inferBinary(loc, adaptor.getOnTrue(), adaptor.getOnFalse(), types)))
+    return failure();
+  SmallVector<int64_t> shape(cast<RankedTensorType>(types[0]).getShape());
+  if (failed(inferBroadcast(loc, adaptor.getCondition(), shape)))
+    return failure();
+  types[0] = withShape(cast<RankedTensorType>(types[0]), shape);
+  return success();
+}
+
+LogicalResult CastOp::verify() {
+  if (getInput().getType().getShape() != getType().getShape())
+    return emitOpError("changes the shape from ")
+           << shapeText(getInput().getType().getShape()) << " to "
+           << shapeText(getType().getShape()) << "; use nn.reshape or nn.broadcast for that";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Assembly of ops that broadcast
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseBroadcastTypes(OpAsmParser &parser, Type &lhs, Type &rhs,
+                                       Type &result) {
+  if (parser.getCurrentLocation().getPointer()[0] != '(') {
+    if (parser.parseType(lhs))
+      return failure();
+    rhs = result = lhs;
+    return success();
+  }
+  FunctionType type;
+  SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseType(type))
+    return failure();
+  if (type.getNumInputs() != 2 || type.getNumResults() != 1)
+    return parser.emitError(loc, "expected two operand types and one result type");
+  lhs = type.getInput(0);
+  rhs = type.getInput(1);
+  result = type.getResult(0);
+  return success();
+}
+
+static void printBroadcastTypes(OpAsmPrinter &printer, Operation *op, Type lhs, Type rhs,
+                                Type result) {
+  if (lhs == rhs && lhs == result)
+    printer << lhs;
+  else
+    printer << FunctionType::get(op->getContext(), {lhs, rhs}, result);
+}
+
+//===----------------------------------------------------------------------===//
+// Products and reductions
+//===----------------------------------------------------------------------===//
+
+/// "ab,bc->ac" cut into its operands and result.
+static bool splitEquation(StringRef equation, SmallVectorImpl<StringRef> &inputs,
+                          StringRef &result) {
+  auto [left, right] = equation.split("->");
+  if (!equation.contains("->"))
+    return false;
+  left.split(inputs, ',');
+  result = right;
+  return llvm::all_of(left, [](char c) { return c == ',' || llvm::isAlpha(c); }) &&
+         llvm::all_of(right, llvm::isAlpha);
+}
+
+void EinsumOp::build(OpBuilder &builder, OperationState &state, StringRef equation,
+                     ValueRange inputs) {
+  SmallVector<StringRef> letters;
+  StringRef resultLetters;
+  bool ok = splitEquation(equation, letters, resultLetters);
+  assert(ok && letters.size() == inputs.size() && "malformed equation");
+  (void)ok;
+  SmallVector<int64_t> shape;
+  for (char c : resultLetters)
+    for (auto [operand, value] : llvm::zip_equal(letters, inputs)) {
+      size_t position = operand.find(c);
+      if (position == StringRef::npos)
+        continue;
+      shape.push_back(cast<RankedTensorType>(value.getType()).getDimSize(position));
+      break;
+    }
+  build(builder, state, withShape(cast<RankedTensorType>(inputs[0].getType()), shape),
+        builder.getStringAttr(equation), inputs);
+}
+
+LogicalResult EinsumOp::verify() {
+  SmallVector<StringRef> letters;
+  StringRef resultLetters;
+  if (!splitEquation(getEquation(), letters, resultLetters))
+    return emitOpError("equation '") << getEquation()
+                                     << "' is not of the form \"ab,bc->ac\"";
+  if (getInputs().empty() || getInputs().size() > 2)
+    return emitOpError("has ") << getInputs().size()
+                               << " operands, expected one or two; write a longer product as "
+                                  "several einsums";
+  if (letters.size() != getInputs().size())
+    return emitOpError("equation '") << getEquation() << "' names " << letters.size()
+                                     << " operands, but there are " << getInputs().size();
+  llvm::SmallDenseMap<char, int64_t> sizes;
+  auto check = [&](StringRef names, RankedTensorType type, const Twine &what) -> LogicalResult {
+    if (static_cast<int64_t>(names.size()) != type.getRank())
+      return emitOpError("equation '") << getEquation() << "' gives " << what << " "
+                                       << names.size() << " dimensions, but its type is "
+                                       << type;
+    for (auto [i, c] : llvm::enumerate(names)) {
+      if (names.count(c) > 1)
+        return emitOpError("letter '") << c << "' occurs twice in " << what
+                                       << "; take the diagonal beforehand";
+      auto [it, isNew] = sizes.try_emplace(c, type.getDimSize(i));
+      if (it->second != type.getDimSize(i))
+        return emitOpError("letter '") << c << "' has size " << it->second << " and, in "
+                                       << what << ", size " << type.getDimSize(i);
+    }
+    return success();
+  };
+  Type element = getInputs()[0].getType() ? elementOf(getInputs()[0].getType()) : Type();
+  for (auto [i, names] : llvm::enumerate(letters)) {
+    auto type = cast<RankedTensorType>(getInputs()[i].getType());
+    if (failed(check(names, type, "operand " + Twine(i))))
+      return failure();
+    if (type.getElementType() != element)
+      return emitOpError("operands have element types ")
+             << element << " and " << type.getElementType()
+             << ", expected the same; use nn.cast on one of them";
+  }
+  for (char c : resultLetters)
+    if (!sizes.contains(c))
+      return emitOpError("letter '") << c << "' of the result is in no operand; use "
+                                             "nn.broadcast for a new dimension";
+  return check(resultLetters, getType(), "the result");
+}
+
+/// Ascending, distinct, in range.
+static LogicalResult checkDims(std::optional<Location> loc, ArrayRef<int64_t> dims,
+                               int64_t rank) {
+  for (auto [i, dim] : llvm::enumerate(dims))
+    if (dim < 0 || dim >= rank || (i > 0 && dims[i - 1] >= dim))
+      return emitOptionalError(loc, "dims ", shapeText(dims),
+                               " must be ascending, distinct and between 0 and ", rank - 1);
+  return success();
+}
+
+INFER(ReduceOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  if (!type || failed(checkDims(loc, adaptor.getDims(), type.getRank())))
+    return failure();
+  SmallVector<int64_t> shape;
+  for (int64_t i = 0; i < type.getRank(); ++i) {
+    if (!llvm::is_contained(adaptor.getDims(), i))
+      shape.push_back(type.getDimSize(i));
+    else if (adaptor.getKeep())
+      shape.push_back(1);
+  }
+  if (!isFloatElement(type) && adaptor.getKind() == ReduceKind::Mean)
+    return emitOptionalError(loc, "the mean of integers is not defined; use nn.cast first");
+  types.push_back(withShape(type, shape));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Shapes
+//===----------------------------------------------------------------------===//
+
+LogicalResult ReshapeOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getType();
+  if (from.getElementType() != to.getElementType())
+    return emitOpError("changes the element type from ")
+           << from.getElementType() << " to " << to.getElementType() << "; use nn.cast";
+  if (from.getNumElements() != to.getNumElements())
+    return emitOpError("changes the number of elements from ")
+           << from.getNumElements() << " " << shapeText(from.getShape()) << " to "
+           << to.getNumElements() << " " << shapeText(to.getShape());
+  return success();
+}
+
+INFER(TransposeOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  ArrayRef<int64_t> permutation = adaptor.getPermutation();
+  if (!type)
+    return failure();
+  if (!isPermutationVector(permutation) ||
+      static_cast<int64_t>(permutation.size()) != type.getRank())
+    return emitOptionalError(loc, shapeText(permutation), " is not a permutation of the ",
+                             type.getRank(), " dimensions");
+  SmallVector<int64_t> shape;
+  for (int64_t dim : permutation)
+    shape.push_back(type.getDimSize(dim));
+  types.push_back(withShape(type, shape));
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getType();
+  if (from.getElementType() != to.getElementType())
+    return emitOpError("changes the element type from ")
+           << from.getElementType() << " to " << to.getElementType() << "; use nn.cast";
+  if (static_cast<int64_t>(getDims().size()) != from.getRank())
+    return emitOpError("has ") << getDims().size() << " dims, expected one for each of the "
+                               << from.getRank() << " dimensions of its input";
+  if (failed(checkDims(getLoc(), getDims(), to.getRank())))
+    return failure();
+  for (auto [i, dim] : llvm::enumerate(getDims()))
+    if (from.getDimSize(i) != 1 && from.getDimSize(i) != to.getDimSize(dim))
+      return emitOpError("input dimension ")
+             << i << " has size " << from.getDimSize(i) << ", expected 1 or the result's "
+             << to.getDimSize(dim);
+  return success();
+}
+
+static LogicalResult checkCount(std::optional<Location> loc, StringRef what,
+                                ArrayRef<int64_t> values, int64_t rank, int64_t least) {
+  if (static_cast<int64_t>(values.size()) != rank)
+    return emitOptionalError(loc, what, " has ", values.size(), " numbers, expected ", rank);
+  for (int64_t value : values)
+    if (value < least)
+      return emitOptionalError(loc, what, " ", shapeText(values), " must be at least ", least);
+  return success();
+}
+
+SmallVector<int64_t> SliceOp::getAllStrides() {
+  if (getStrides())
+    return SmallVector<int64_t>(*getStrides());
+  return SmallVector<int64_t>(getInput().getType().getRank(), 1);
+}
+
+INFER(SliceOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  if (!type)
+    return failure();
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> strides(rank, 1);
+  if (adaptor.getStrides())
+    strides.assign(adaptor.getStrides()->begin(), adaptor.getStrides()->end());
+  if (failed(checkCount(loc, "offsets", adaptor.getOffsets(), rank, 0)) ||
+      failed(checkCount(loc, "sizes", adaptor.getSizes(), rank, 1)) ||
+      failed(checkCount(loc, "strides", strides, rank, 1)))
+    return failure();
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t last, length = type.getDimSize(i);
+    if (__builtin_mul_overflow(adaptor.getSizes()[i] - 1, strides[i], &last) ||
+        __builtin_add_overflow(last, adaptor.getOffsets()[i], &last) || last >= length)
+      return emitOptionalError(loc, "slice of dimension ", i, " ends at element ", last,
+                               ", but the dimension has size ", length);
+  }
+  types.push_back(withShape(type, adaptor.getSizes()));
+  return success();
+}
+
+SmallVector<int64_t> PadOp::getAllInterior() {
+  if (getInterior())
+    return SmallVector<int64_t>(*getInterior());
+  return SmallVector<int64_t>(getInput().getType().getRank(), 0);
+}
+
+INFER(PadOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  if (!type)
+    return failure();
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> interior(rank, 0), shape;
+  if (adaptor.getInterior())
+    interior.assign(adaptor.getInterior()->begin(), adaptor.getInterior()->end());
+  if (failed(checkCount(loc, "low", adaptor.getLow(), rank, 0)) ||
+      failed(checkCount(loc, "high", adaptor.getHigh(), rank, 0)) ||
+      failed(checkCount(loc, "interior", interior, rank, 0)))
+    return failure();
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t size;
+    if (__builtin_mul_overflow(type.getDimSize(i) - 1, interior[i], &size) ||
+        __builtin_add_overflow(size, type.getDimSize(i), &size) ||
+        __builtin_add_overflow(size, adaptor.getLow()[i], &size) ||
+        __builtin_add_overflow(size, adaptor.getHigh()[i], &size))
+      return emitOptionalError(loc, "padded size of dimension ", i, " does not fit 64 bits");
+    shape.push_back(size);
+  }
+  types.push_back(withShape(type, shape));
+  return success();
+}
+
+INFER(ConcatenateOp) {
+  if (adaptor.getInputs().empty())
+    return emitOptionalError(loc, "expected at least one operand");
+  auto first = ranked(adaptor.getInputs()[0].getType());
+  int64_t dim = adaptor.getDim();
+  if (!first)
+    return failure();
+  if (dim < 0 || dim >= first.getRank())
+    return emitOptionalError(loc, "dim ", dim, " is not a dimension of ", first);
+  SmallVector<int64_t> shape(first.getShape());
+  shape[dim] = 0;
+  for (auto [i, input] : llvm::enumerate(adaptor.getInputs())) {
+    auto type = ranked(input.getType());
+    if (!type || type.getElementType() != first.getElementType() ||
+        type.getRank() != first.getRank())
+      return emitOptionalError(loc, "operand ", i, " has type ", input.getType(),
+                               ", expected the element type and rank of ", first);
+    for (int64_t d = 0; d < type.getRank(); ++d)
+      if (d != dim && type.getDimSize(d) != first.getDimSize(d))
+        return emitOptionalError(loc, "operand ", i, " has size ", type.getDimSize(d),
+                                 " in dimension ", d, ", operand 0 has ",
+                                 first.getDimSize(d));
+    if (__builtin_add_overflow(shape[dim], type.getDimSize(dim), &shape[dim]))
+      return emitOptionalError(loc, "size of dimension ", dim, " does not fit 64 bits");
+  }
+  types.push_back(withShape(first, shape));
+  return success();
+}
+
+LogicalResult IotaOp::verify() {
+  if (getDim() < 0 || getDim() >= getType().getRank())
+    return emitOpError("dim ") << getDim() << " is not a dimension of " << getType();
+  return success();
+}
+
+void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type,
+                       double value) {
+  Type element = type.getElementType();
+  Attribute number;
+  if (auto floatType = dyn_cast<FloatType>(element))
+    number = builder.getFloatAttr(floatType, value);
+  else
+    number = builder.getIntegerAttr(element, static_cast<int64_t>(value));
+  build(builder, state, type, DenseElementsAttr::get(type, number));
+}
+
+//===----------------------------------------------------------------------===//
+// Indexed access
+//===----------------------------------------------------------------------===//
+
+/// The shape of `nn.gather`'s result.
+static FailureOr<SmallVector<int64_t>> gatherShape(std::optional<Location> loc,
+                                                   RankedTensorType table,
+                                                   RankedTensorType indices, int64_t axis,
+                                                   int64_t batch) {
+  if (axis < 0 || axis >= table.getRank())
+    return emitOptionalError(loc, "axis ", axis, " is not a dimension of the table ", table);
+  if (batch < 0 || batch > axis || batch > indices.getRank())
+    return emitOptionalError(loc, "batch is ", batch,
+                             ", expected at most the axis and the rank of the indices, ",
+                             std::min(axis, indices.getRank()));
+  for (int64_t i = 0; i < batch; ++i)
+    if (table.getDimSize(i) != indices.getDimSize(i))
+      return emitOptionalError(loc, "batch dimension ", i, " has size ", table.getDimSize(i),
+                               " in the table and ", indices.getDimSize(i),
+                               " in the indices");
+  SmallVector<int64_t> shape(table.getShape().take_front(axis));
+  llvm::append_range(shape, indices.getShape().drop_front(batch));
+  llvm::append_range(shape, table.getShape().drop_front(axis + 1));
+  return shape;
+}
+
+INFER(GatherOp) {
+  auto table = ranked(adaptor.getTable().getType());
+  auto indices = ranked(adaptor.getIndices().getType());
+  if (!table || !indices)
+    return failure();
+  auto shape = gatherShape(loc, table, indices, adaptor.getAxis(), adaptor.getBatch());
+  if (failed(shape))
+    return failure();
+  types.push_back(withShape(table, *shape));
+  return success();
+}
+
+LogicalResult GatherGradOp::verify() {
+  auto shape = gatherShape(getLoc(), getType(), getIndices().getType(), getAxis(), getBatch());
+  if (failed(shape))
+    return failure();
+  auto expected = withShape(getType(), *shape);
+  if (getGrad().getType() != expected)
+    return emitOpError("gradient has type ") << getGrad().getType() << ", expected " << expected
+                                             << " as nn.gather of the result would have";
+  return success();
+}
+
+INFER(EmbeddingOp) {
+  auto table = ranked(adaptor.getTable().getType());
+  auto ids = ranked(adaptor.getIds().getType());
+  if (!table || !ids)
+    return failure();
+  if (table.getRank() != 2)
+    return emitOptionalError(loc, "table has rank ", table.getRank(),
+                             ", expected 2: [vocabulary, width]");
+  SmallVector<int64_t> shape(ids.getShape());
+  shape.push_back(table.getDimSize(1));
+  types.push_back(withShape(table, shape));
+  return success();
+}
+
+INFER(TopKOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  if (!type)
+    return failure();
+  if (type.getRank() == 0)
+    return emitOptionalError(loc, "operand has rank 0, expected at least 1");
+  if (adaptor.getK() < 1 || adaptor.getK() > type.getShape().back())
+    return emitOptionalError(loc, "k is ", adaptor.getK(), ", expected between 1 and ",
+                             type.getShape().back());
+  SmallVector<int64_t> shape(type.getShape());
+  shape.back() = adaptor.getK();
+  types.push_back(withShape(type, shape));
+  types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 32)));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Random numbers
+//===----------------------------------------------------------------------===//
+
+static LogicalResult checkKey(std::optional<Location> loc, Type key, Type stream) {
+  auto keyType = ranked(key), streamType = ranked(stream);
+  if (!keyType || keyType.getShape() != ArrayRef<int64_t>{4})
+    return emitOptionalError(loc, "key has type ", key, ", expected tensor<4xi32>");
+  if (!streamType || streamType.getRank() != 0)
+    return emitOptionalError(loc, "stream has type ", stream, ", expected tensor<i32>");
+  return success();
+}
+
+/// The counter has 32 bits for the element within a sample.
+static LogicalResult checkCounter(std::optional<Location> loc, RankedTensorType type,
+                                  bool sampled) {
+  int64_t samples = sampled && type.getRank() > 0 ? type.getDimSize(0) : 1;
+  if (type.getNumElements() / samples > (int64_t(1) << 32))
+    return emitOptionalError(loc, "more than 2^32 random numbers a sample in ", type);
+  if (sampled && type.getRank() == 0)
+    return emitOptionalError(loc, "a scalar has no sample dimension");
+  return success();
+}
+
+LogicalResult RandomOp::verify() {
+  return failure(failed(checkKey(getLoc(), getKey().getType(), getStream().getType())) ||
+                 failed(checkCounter(getLoc(), getType(), getSampleDim())));
+}
+
+INFER(DropoutOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  double rate = adaptor.getRate().convertToDouble();
+  if (!type || failed(checkKey(loc, adaptor.getKey().getType(), adaptor.getStream().getType())) ||
+      failed(checkCounter(loc, type, true)))
+    return failure();
+  if (!(rate >= 0 && rate < 1))
+    return emitOptionalError(loc, "rate is ", rate, ", expected at least 0 and below 1");
+  types.push_back(type);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Composites
+//===----------------------------------------------------------------------===//
+
+LogicalResult SoftmaxOp::verify() {
+  if (getDim() < 0 || getDim() >= getType().getRank())
+    return emitOpError("dim ") << getDim() << " is not a dimension of " << getType();
+  return success();
+}
+
+static LogicalResult inferNorm(std::optional<Location> loc, Value input, ValueRange weights,
+                               double eps, SmallVectorImpl<Type> &types) {
+  auto type = ranked(input.getType());
+  if (!type)
+    return failure();
+  if (type.getRank() == 0)
+    return emitOptionalError(loc, "input has rank 0, expected at least 1");
+  auto expected = withShape(type, type.getShape().back());
+  for (Value weight : weights)
+    if (weight.getType() != expected)
+      return emitOptionalError(loc, "scale or bias has type ", weight.getType(), ", expected ",
+                               expected, " for the last dimension of ", type);
+  if (!(eps >= 0))
+    return emitOptionalError(loc, "eps is ", eps, ", expected at least 0");
+  types.push_back(type);
+  return success();
+}
+
+INFER(LayerNormOp) {
+  return inferNorm(loc, adaptor.getInput(), {adaptor.getScale(), adaptor.getBias()},
+                   adaptor.getEps().convertToDouble(), types);
+}
+INFER(RMSNormOp) {
+  return inferNorm(loc, adaptor.getInput(), adaptor.getScale(),
+                   adaptor.getEps().convertToDouble(), types);
+}
+
+INFER(RotaryOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  auto positions = ranked(adaptor.getPositions().getType());
+  if (!type || !positions)
+    return failure();
+  if (type.getRank() != 4 || type.getDimSize(3) % 2)
+    return emitOptionalError(loc, "input has type ", type,
+                             ", expected [batch, sequence, heads, even width]");
+  ArrayRef<int64_t> outer = type.getShape().take_front(2);
+  if (positions.getShape() != outer && positions.getShape() != outer.drop_front())
+    return emitOptionalError(loc, "positions have type ", positions, ", expected shape ",
+                             shapeText(outer), " or ", shapeText(outer.drop_front()));
+  if (!(adaptor.getTheta().convertToDouble() > 0))
+    return emitOptionalError(loc, "theta must be positive");
+  types.push_back(type);
+  return success();
+}
+
+double AttentionOp::getScaleValue() {
+  if (getScale())
+    return getScale()->convertToDouble();
+  return 1.0 / std::sqrt(static_cast<double>(getQuery().getType().getShape().back()));
+}
+double AttentionGradOp::getScaleValue() {
+  if (getScale())
+    return getScale()->convertToDouble();
+  return 1.0 / std::sqrt(static_cast<double>(getQuery().getType().getShape().back()));
+}
+
+/// What attention and its gradient ask of their common operands.
+template <typename Op>
+static LogicalResult verifyAttention(Op op, RankedTensorType result, RankedTensorType lse) {
+  auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  RankedTensorType q = type(op.getQuery()), k = type(op.getKey()), v = type(op.getValue());
+  for (RankedTensorType t : {q, k, v}) {
+    if (t.getRank() != 4)
+      return op.emitOpError("query, key and value have types ")
+             << q << ", " << k << ", " << v << ", expected [batch, sequence, heads, width]";
+    if (t.getElementType() != q.getElementType())
+      return op.emitOpError("query, key and value have different element types; use nn.cast");
+  }
+  int64_t B = q.getDimSize(0), S = q.getDimSize(1), H = q.getDimSize(2), D = q.getDimSize(3);
+  int64_t T = k.getDimSize(1), G = k.getDimSize(2);
+  if (k.getDimSize(0) != B || v.getDimSize(0) != B)
+    return op.emitOpError("query, key and value have different batch sizes");
+  if (k.getDimSize(3) != D)
+    return op.emitOpError("key has width ") << k.getDimSize(3) << ", expected the query's " << D;
+  if (v.getDimSize(1) != T || v.getDimSize(2) != G)
+    return op.emitOpError("value has shape ")
+           << shapeText(v.getShape()) << ", expected the key's sequence " << T << " and heads "
+           << G;
+  if (H % G)
+    return op.emitOpError("has ") << H << " query heads, expected a multiple of the " << G
+                                  << " key heads";
+  auto expect = [&](RankedTensorType got, ArrayRef<int64_t> shape,
+                    StringRef what) -> LogicalResult {
+    if (got.getShape() != shape || got.getElementType() != q.getElementType())
+      return op.emitOpError() << what << " has type " << got << ", expected "
+                              << withShape(q, shape);
+    return success();
+  };
+  if (failed(expect(result, {B, S, H, v.getDimSize(3)}, "result")))
+    return failure();
+  if (lse && failed(expect(lse, {B, S, H}, "log-sum-exp")))
+    return failure();
+  if (op.getBias()) {
+    auto bias = type(op.getBias());
+    if (bias.getRank() != 4 || (bias.getDimSize(0) != 1 && bias.getDimSize(0) != B) ||
+        (bias.getDimSize(1) != 1 && bias.getDimSize(1) != H) || bias.getDimSize(2) != S ||
+        bias.getDimSize(3) != T || bias.getElementType() != q.getElementType())
+      return op.emitOpError("bias has type ")
+             << bias << ", expected " << withShape(q, {B, H, S, T})
+             << ", where the first two sizes may be 1";
+  }
+  if (op.getQueryDocuments()) {
+    auto dq = type(op.getQueryDocuments()), dk = type(op.getKeyDocuments());
+    if (dq.getShape() != ArrayRef<int64_t>{B, S} || dk.getShape() != ArrayRef<int64_t>{B, T})
+      return op.emitOpError("documents have shapes ")
+             << shapeText(dq.getShape()) << " and " << shapeText(dk.getShape()) << ", expected "
+             << shapeText({B, S}) << " and " << shapeText({B, T});
+  }
+  if (op.getWindow() && *op.getWindow() < 1)
+    return op.emitOpError("window is ") << *op.getWindow() << ", expected at least 1";
+  if (op.getScale() && !op.getScale()->isFinite())
+    return op.emitOpError("scale must be finite");
+  return success();
+}
+
+LogicalResult AttentionOp::verify() {
+  return verifyAttention(*this, getResult().getType(),
+                         getLse() ? cast<RankedTensorType>(getLse().getType())
+                                  : RankedTensorType());
+}
+
+LogicalResult AttentionGradOp::verify() {
+  auto lse = cast<RankedTensorType>(getLse().getType());
+  if (failed(verifyAttention(*this, getForwardResult().getType(), lse)))
+    return failure();
+  if (getGrad().getType() != getForwardResult().getType())
+    return emitOpError("gradient has type ") << getGrad().getType() << ", expected the result's "
+                                             << getForwardResult().getType();
+  if (getLseGrad() && getLseGrad().getType() != lse)
+    return emitOpError("gradient of the log-sum-exp has type ")
+           << getLseGrad().getType() << ", expected " << lse;
+  if (getQueryGrad().getType() != getQuery().getType() ||
+      getKeyGrad().getType() != getKey().getType() ||
+      getValueGrad().getType() != getValue().getType())
+    return emitOpError("results must have the types of query, key and value");
+  if (static_cast<bool>(getBiasGrad()) != static_cast<bool>(getBias()) ||
+      (getBias() && getBiasGrad().getType() != getBias().getType()))
+    return emitOpError("expected a fourth result of the bias's type exactly where there is a "
+                       "bias");
+  return success();
+}
+
+static LogicalResult checkLogits(std::optional<Location> loc, RankedTensorType logits,
+                                 RankedTensorType targets, double smoothing) {
+  if (logits.getRank() == 0 || logits.getShape().drop_back() != targets.getShape())
+    return emitOptionalError(loc, "targets have shape ", shapeText(targets.getShape()),
+                             ", expected that of the logits ", shapeText(logits.getShape()),
+                             " without the last dimension");
+  if (!(smoothing >= 0 && smoothing < 1))
+    return emitOptionalError(loc, "smoothing is ", smoothing,
+                             ", expected at least 0 and below 1");
+  return success();
+}
+
+INFER(CrossEntropyOp) {
+  auto logits = ranked(adaptor.getLogits().getType());
+  auto targets = ranked(adaptor.getTargets().getType());
+  if (!logits || !targets ||
+      failed(checkLogits(loc, logits, targets, adaptor.getSmoothing().convertToDouble())))
+    return failure();
+  types.assign(2, withShape(logits, targets.getShape()));
+  return success();
+}
+
+LogicalResult CrossEntropyGradOp::verify() {
+  RankedTensorType logits = getLogits().getType();
+  if (failed(checkLogits(getLoc(), logits, getTargets().getType(),
+                         getSmoothing().convertToDouble())))
+    return failure();
+  auto perToken = withShape(logits, getTargets().getType().getShape());
+  for (Value value : {Value(getLse()), Value(getGrad()), Value(getLseGrad())})
+    if (value && value.getType() != perToken)
+      return emitOpError("operand has type ") << value.getType() << ", expected " << perToken;
+  if (getType() != logits)
+    return emitOpError("result has type ") << getType() << ", expected the logits' " << logits;
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The training step
+//===----------------------------------------------------------------------===//
+
+INFER(StepMeanOp) {
+  auto values = ranked(adaptor.getValues().getType());
+  auto weights = ranked(adaptor.getWeights().getType());
+  if (!values || !weights)
+    return failure();
+  if (values.getShape() != weights.getShape())
+    return emitOptionalError(loc, "weights have shape ", shapeText(weights.getShape()),
+                             ", expected that of the values, ", shapeText(values.getShape()));
+  types.push_back(withShape(values, {}));
+  return success();
+}
+
+/// An optimizer's update gives its parameter and each piece of state anew.
+static LogicalResult inferUpdate(std::optional<Location> loc, ValueRange tensors,
+                                 SmallVectorImpl<Type> &types) {
+  auto parameter = ranked(tensors[0].getType());
+  if (!parameter)
+    return failure();
+  for (Value tensor : tensors) {
+    auto type = ranked(tensor.getType());
+    if (!type || type.getShape() != parameter.getShape())
+      return emitOptionalError(loc, "operand of type ", tensor.getType(),
+                               " does not have the parameter's shape ",
+                               shapeText(parameter.getShape()));
+  }
+  return success();
+}
+
+INFER(AdamWOp) {
+  if (failed(inferUpdate(loc,
+                         {adaptor.getParameter(), adaptor.getGrad(), adaptor.getMoment1(),
+                          adaptor.getMoment2()},
+                         types)))
+    return failure();
+  llvm::append_values(types, adaptor.getParameter().getType(), adaptor.getMoment1().getType(),
+                      adaptor.getMoment2().getType());
+  return success();
+}
+
+INFER(SGDOp) {
+  if (failed(inferUpdate(loc, {adaptor.getParameter(), adaptor.getGrad(), adaptor.getBuffer()},
+                         types)))
+    return failure();
+  llvm::append_values(types, adaptor.getParameter().getType(), adaptor.getBuffer().getType());
+  return success();
+}
+
+LogicalResult MicrobatchesOp::verifyRegions() {
+  int64_t count = getCount();
+  if (count < 1)
+    return emitOpError("count is ") << count << ", expected at least 1";
+  SmallVector<Type> expected{
+      RankedTensorType::get({}, IntegerType::get(getContext(), 32))};
+  for (auto [i, value] : llvm::enumerate(getSliced())) {
+    auto type = cast<RankedTensorType>(value.getType());
+    if (type.getRank() == 0 || type.getDimSize(0) % count)
+      return emitOpError("sliced operand ")
+             << i << " of type " << type << " does not divide into " << count
+             << " microbatches along dimension 0";
+    SmallVector<int64_t> shape(type.getShape());
+    shape[0] /= count;
+    expected.push_back(withShape(type, shape));
+  }
+  llvm::append_range(expected, getInits().getTypes());
+  if (getBody().getArgumentTypes() != TypeRange(expected))
+    return emitOpError("body has arguments of types (")
+           << getBody().getArgumentTypes() << "), expected (" << expected << ")";
+  if (getInits().getTypes() != getResultTypes())
+    return emitOpError("results must have the types of the accumulators, (")
+           << getInits().getTypes() << ")";
+  Operation *yield = getBody().front().getTerminator();
+  if (yield->getOperandTypes() != getResultTypes())
+    return yield->emitOpError("yields types (")
+           << yield->getOperandTypes() << "), expected (" << getResultTypes() << ")";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes on functions and ops
+//===----------------------------------------------------------------------===//
+
+LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
+                                                  NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function)
+    return op->emitOpError("attribute '") << attribute.getName() << "' belongs to a function";
+  Type argumentType = function.getArgumentTypes()[argument];
+  auto type = dyn_cast<RankedTensorType>(argumentType);
+  auto where = [&]() -> InFlightDiagnostic {
+    return op->emitOpError("argument ") << argument << " ";
+  };
+  StringRef name = attribute.getName();
+  if (name == kParamAttr) {
+    auto param = dyn_cast<ParamAttr>(attribute.getValue());
+    if (!param)
+      return where() << "has nn.param = " << attribute.getValue() << ", expected #nn.param<...>";
+    if (!type || !isFloatElement(type) || !isStaticTensor(type))
+      return where() << "is a parameter of type " << argumentType
+                     << ", expected a static tensor of floats";
+    if (static_cast<int64_t>(param.getAxes().size()) != type.getRank())
+      return where() << "names " << param.getAxes().size() << " axes for the "
+                     << type.getRank() << " dimensions of " << type
+                     << "; write _ for a dimension without a name";
+    if (!param.getInitValue().isFinite())
+      return where() << "has an initial value that is not finite";
+    if (param.getName().empty())
+      return where() << "is a parameter without a name";
+    for (unsigned other = 0; other < argument; ++other)
+      if (auto previous = function.getArgAttrOfType<ParamAttr>(other, kParamAttr))
+        if (previous.getName() == param.getName())
+          return where() << "has the parameter name '" << param.getName().getValue()
+                         << "' of argument " << other;
+    return success();
+  }
+  if (name == kBatchAttr) {
+    auto role = dyn_cast<StringAttr>(attribute.getValue());
+    if (!role || !llvm::is_contained({"tokens", "targets", "positions", "documents"},
+                                     role.getValue()))
+      return where() << "has nn.batch = " << attribute.getValue()
+                     << ", expected \"tokens\", \"targets\", \"positions\" or \"documents\"";
+    if (!type || !isIntElement(type) || type.getRank() != 2 || !isStaticTensor(type))
+      return where() << "is part of the batch and has type " << argumentType
+                     << ", expected tensor<batch x sequence x i32>";
+    return success();
+  }
+  if (name == kRngAttr) {
+    if (!type || !isIntElement(type) || type.getShape() != ArrayRef<int64_t>{4})
+      return where() << "is the random key and has type " << argumentType
+                     << ", expected tensor<4xi32>";
+    return success();
+  }
+  if (name == kScalarAttr || name == kStateAttr || name == "nn.name")
+    return success(isa<StringAttr>(attribute.getValue()) ||
+                   (name == kStateAttr && isa<ArrayAttr>(attribute.getValue())));
+  if (name == "nn.default" || name == "nn.axes")
+    return success();
+  return where() << "has the unknown attribute '" << name
+                 << "', expected nn.param, nn.batch, nn.rng, nn.scalar, nn.state or nn.name";
+}
+
+LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kRuleAttr) {
+    auto text = dyn_cast<StringAttr>(attribute.getValue());
+    if (!text)
+      return op->emitOpError("nn.rule must be a string");
+    std::string error;
+    auto rule = ShardingRule::parse(text, error);
+    if (failed(rule) || failed(rule->verify(op, error)))
+      return op->emitOpError("nn.rule: ") << error;
+    return success();
+  }
+  if (name == kRoleAttr) {
+    auto role = dyn_cast<StringAttr>(attribute.getValue());
+    if (!role || !llvm::is_contained(
+                     {"forward", "input_gradient", "weight_gradient", "optimizer"},
+                     role.getValue()))
+      return op->emitOpError("nn.role is ")
+             << attribute.getValue()
+             << ", expected \"forward\", \"input_gradient\", \"weight_gradient\" or "
+                "\"optimizer\"";
+  }
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "dialects/NN/NNOps.cpp.inc"
