@@ -429,9 +429,14 @@ double difference(const Array &a) {
 }
 
 double worstSeen[2] = {0, 0};
+int specsWithPieces = 0;
 
 void compare(Problem &p, const Kernels &kernels, const std::string &text) {
+  // Exponentials turn the absolute error of a score, which grows with the
+  // score, into a relative one.
   double tolerance = p.spec.elementType.isF32() ? 5e-6 : 2e-14;
+  double size = std::fabs(p.spec.scale) * std::sqrt(double(p.spec.headDim));
+  tolerance *= std::max(1.0, size);
   p.reference();
   std::vector<std::pair<const char *, Array *>> outputs = {
       {"out", &p.out}, {"dq", &p.dq}, {"dk", &p.dk}, {"dv", &p.dv}};
@@ -455,7 +460,7 @@ void compare(Problem &p, const Kernels &kernels, const std::string &text) {
         first.push_back(array->bytes());
         double error = difference(*array);
         double &worst = worstSeen[p.spec.elementType.isF32() ? 0 : 1];
-        worst = std::max(worst, error);
+        worst = std::max(worst, error / std::max(1.0, size));
         if (!(error <= tolerance))
           report(std::string(name) + " differs by " + number(error), text);
       } else if (array->bytes() != first[o]) {
@@ -648,7 +653,18 @@ AttentionSpec randomSpec(std::mt19937 &random, MLIRContext &context) {
     s.bias = {random() % 2 ? 1 : s.batch, random() % 2 ? 1 : s.heads};
   s.hasLseGradient = random() % 2;
   s.wantsLse = random() % 8 != 0;
-  s.scale = random() % 4 == 0 ? -0.7 : 1.0 / std::sqrt(double(s.headDim));
+  s.scale = 1.0 / std::sqrt(double(s.headDim));
+  // Scores of a few hundred overflow an exponential without its maximum.
+  switch (random() % 6) {
+  case 0:
+    s.scale *= -2;
+    break;
+  case 1:
+    s.scale *= 100;
+    break;
+  default:
+    break;
+  }
   s.elementType = random() % 4 == 0 ? Type(Float64Type::get(&context))
                                     : Type(Float32Type::get(&context));
   return s;
@@ -736,9 +752,12 @@ int main(int argc, char **argv) {
     problem.spec = spec;
     problem.initialize(random);
     Kernels kernels(*context, spec, tuning, cpu);
+    specsWithPieces += kernels.pieces > 1;
     compare(problem, kernels, text);
     checkNaN(problem, kernels, random, text);
-    if (spec.elementType.isF64() && spec.wantsLse)
+    // Sharp softmaxes have too large third derivatives for the step.
+    bool smooth = std::fabs(spec.scale) * std::sqrt(double(spec.headDim)) < 3;
+    if (spec.elementType.isF64() && spec.wantsLse && smooth)
       checkFiniteDifferences(problem, kernels, random, text);
   };
 
@@ -768,7 +787,8 @@ int main(int argc, char **argv) {
   for (; done < specs; ++done)
     check(randomSpec(random, *context), randomTuning(random));
   std::printf(
-      "%d specs, %d failures, largest relative error f32 %.2g f64 %.2g\n", done,
-      failures, worstSeen[0], worstSeen[1]);
+      "%d specs (%d with keys in pieces), %d failures, largest relative "
+      "error f32 %.2g f64 %.2g\n",
+      done, specsWithPieces, failures, worstSeen[0], worstSeen[1]);
   return failures ? 1 : 0;
 }
