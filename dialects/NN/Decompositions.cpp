@@ -16,3 +16,11 @@ NO_DECOMPOSITION(RotaryOp) NO_DECOMPOSITION(AttentionOp)
 NO_DECOMPOSITION(AttentionGradOp) NO_DECOMPOSITION(CrossEntropyOp)
 NO_DECOMPOSITION(CrossEntropyGradOp) NO_DECOMPOSITION(StepMeanOp)
 NO_DECOMPOSITION(AdamWOp) NO_DECOMPOSITION(SGDOp)
+
+SmallVector<Value> StepSumOp::decompose(OpBuilder &builder) {
+  Emit e(builder, getLoc());
+  auto type = llvm::cast<RankedTensorType>(getResult().getType());
+  Value weights = e.cast(getWeights(), type.getElementType());
+  int64_t rank = llvm::cast<RankedTensorType>(weights.getType()).getRank();
+  return {e.sum(weights, llvm::to_vector(llvm::seq<int64_t>(rank)))};
+}
