@@ -55,7 +55,8 @@ private:
   Flags &parametersOf(func::FuncOp function);
   LogicalResult sweep(func::FuncOp function, ArrayRef<bool> active,
                       ArrayRef<Value> cotangents, Collector &collector,
-                      SmallVectorImpl<Value> &argumentGradients);
+                      SmallVectorImpl<Value> &argumentGradients,
+                      SmallVectorImpl<Value> *activationGradients = nullptr);
   LogicalResult visitCall(func::CallOp call, ArrayRef<bool> needed,
                           ArrayRef<Value> resultGradients, OpBuilder &builder,
                           SmallVectorImpl<Value> &operandGradients);
@@ -122,17 +123,63 @@ void Differentiator::findParameters(ArrayRef<func::FuncOp> roots) {
 // The reverse sweep
 //===----------------------------------------------------------------------===//
 
+/// The sum of the gradients of disjoint parts that make up a whole along one
+/// dimension, put side by side; null where they are something else.
+static Value joinParts(OpBuilder &builder, Location loc, ArrayRef<Value> gradients) {
+  struct Place {
+    int64_t begin, end;
+    Value value;
+  };
+  std::optional<int64_t> along;
+  SmallVector<Place> places;
+  for (Value gradient : gradients) {
+    auto pad = gradient.getDefiningOp<nn::PadOp>();
+    if (!pad || !pad.getValue().isZero() ||
+        llvm::any_of(pad.getAllInterior(), [](int64_t n) { return n != 0; }))
+      return {};
+    for (auto [dim, low, high] : llvm::enumerate(pad.getLow(), pad.getHigh())) {
+      if (low == 0 && high == 0)
+        continue;
+      if (along && *along != static_cast<int64_t>(dim))
+        return {};
+      along = dim;
+      places.push_back({low, pad.getType().getDimSize(dim) - high, pad.getInput()});
+    }
+  }
+  // A part that is padded in no dimension is the whole.
+  if (!along || places.size() != gradients.size())
+    return {};
+  llvm::sort(places, [](const Place &a, const Place &b) { return a.begin < b.begin; });
+  int64_t at = 0;
+  SmallVector<Value> parts;
+  for (const Place &place : places) {
+    if (place.begin != at)
+      return {};
+    at = place.end;
+    parts.push_back(place.value);
+  }
+  if (at != tensorType(gradients[0]).getDimSize(*along))
+    return {};
+  return nn::ConcatenateOp::create(builder, loc, parts, *along);
+}
+
 /// Writes the gradients of the active arguments of `function`, null where nothing
 /// depends on one, given those of its results (null: nothing depends on it).
+/// `activationGradients` collects those of the values that are no parameters and
+/// not made of parameters alone.
 LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active,
                                     ArrayRef<Value> cotangents, Collector &collector,
-                                    SmallVectorImpl<Value> &argumentGradients) {
+                                    SmallVectorImpl<Value> &argumentGradients,
+                                    SmallVectorImpl<Value> *activationGradients) {
   Block &body = function.getBody().front();
   // Values that depend on an active argument through floats.
-  llvm::DenseSet<Value> depends;
-  for (auto [argument, isActive] : llvm::zip(body.getArguments(), active))
+  llvm::DenseSet<Value> depends, activations;
+  for (auto [argument, isActive] : llvm::zip(body.getArguments(), active)) {
     if (isActive)
       depends.insert(argument);
+    if (!isParameter(argument))
+      activations.insert(argument);
+  }
   SmallVector<Operation *> forward;
   for (Operation &op : body.without_terminator()) {
     if (isa<nn::MicrobatchesOp>(op))
@@ -141,6 +188,8 @@ LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active
     if (op.getNumRegions())
       return op.emitOpError("has a region, expected a model of nn ops and func.call only");
     forward.push_back(&op);
+    if (llvm::any_of(op.getOperands(), [&](Value v) { return activations.contains(v); }))
+      activations.insert(op.result_begin(), op.result_end());
     if (llvm::any_of(op.getOperands(), [&](Value v) { return depends.contains(v); }))
       for (Value result : op.getResults())
         if (nn::isFloatElement(result.getType()))
@@ -152,14 +201,19 @@ LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active
   builder.setInsertionPoint(terminator);
   llvm::DenseMap<Value, SmallVector<Value>> gradients;
   auto give = [&](Value value, Value gradient) {
-    if (gradient && depends.contains(value))
-      gradients[value].push_back(gradient);
+    if (!gradient || !depends.contains(value))
+      return;
+    gradients[value].push_back(gradient);
+    if (activationGradients && activations.contains(value))
+      activationGradients->push_back(gradient);
   };
   auto take = [&](Value value, Location loc) {
     Value sum;
     auto it = gradients.find(value);
     if (it == gradients.end())
       return sum;
+    if (Value joined = joinParts(builder, loc, it->second))
+      return joined;
     nn::Emit emit(builder, loc);
     for (Value gradient : it->second)
       sum = sum ? emit.add(sum, gradient) : gradient;
@@ -510,15 +564,15 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
   parameters[copy] = isParam;
   parameters[copy].resize(body.getNumArguments(), false);
   Collector collector;
-  SmallVector<Value> gradients;
-  LogicalResult swept = sweep(copy, active, cotangents, collector, gradients);
+  SmallVector<Value> gradients, inputs;
+  LogicalResult swept = sweep(copy, active, cotangents, collector, gradients, &inputs);
   parameters.erase(copy);
   if (failed(swept))
     return failure();
 
   OpBuilder builder(context, &collector);
   builder.setInsertionPoint(terminator);
-  SmallVector<Value> results, inputs;
+  SmallVector<Value> results;
   SmallVector<Attribute> resultAttributes;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     if (!active[i])
@@ -527,8 +581,6 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
       gradients[i] = nn::ConstantOp::create(
           builder, function.getLoc(), tensorType(body.getArgument(i)), 0.0);
     results.push_back(gradients[i]);
-    if (!isParam[i])
-      inputs.push_back(gradients[i]);
     NamedAttrList attributes;
     if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
       attributes.set(nn::kResultAttr,
@@ -536,6 +588,8 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
                                            param.getName()}));
     resultAttributes.push_back(attributes.getDictionary(context));
   }
+  // Everything leads to gradients of parameters here. What counts is whether an op
+  // is on the way to an earlier op of the model, which waits for it.
   llvm::SetVector<Operation *> forInputs = sliceOf(inputs, collector.ops);
   for (Operation &op : body.without_terminator())
     setRole(&op, !collector.ops.contains(&op) ? "forward"
@@ -555,7 +609,7 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
 }
 
 namespace {
-struct NNDifferentiate : impl::NNDifferentiateBase<NNDifferentiate> {
+struct NNDifferentiate : sheaf::impl::NNDifferentiateBase<NNDifferentiate> {
   using NNDifferentiateBase::NNDifferentiateBase;
 
   void runOnOperation() final {
