@@ -516,7 +516,7 @@ LogicalResult Differentiator::buildLayer(func::FuncOp function, ArrayRef<bool> n
     if (DictionaryAttr attributes = function.getArgAttrDict(i))
       layer.forward.setArgAttrs(i, attributes);
   layer.forward->setAttr(nn::kLayerAttr, UnitAttr::get(context));
-  layer.forward->setAttr(kForwardOfAttr, FlatSymbolRefAttr::get(function));
+  layer.forward->setAttr(kForwardOfAttr, function.getSymNameAttr());
   layer.backward->setAttr(kForwardAttr, FlatSymbolRefAttr::get(layer.forward));
   layer.backward->setAttr(kInputGradientAttr, FlatSymbolRefAttr::get(inputFunction));
   layer.backward->setAttr(kWeightGradientAttr, FlatSymbolRefAttr::get(weightFunction));

@@ -18,7 +18,8 @@
 
 namespace sheaf {
 
-/// On layer_forward: the layer that it computes.
+/// On layer_forward: the name of the layer that it computes, as a string: the
+/// layer may go when nobody calls it.
 inline constexpr llvm::StringLiteral kForwardOfAttr = "nn.forward_of";
 /// On layer_backward: the other functions of the set.
 inline constexpr llvm::StringLiteral kForwardAttr = "nn.forward";

@@ -6,6 +6,7 @@
 #include "passes/autodiff/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
+#include "passes/step/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -19,6 +20,7 @@ int main(int argc, char **argv) {
   sheaf::registerAutodiffPasses();
   sheaf::registerMemoryPasses();
   sheaf::registerNNPasses();
+  sheaf::registerStepPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sheaf pass driver\n", registry));
 }
