@@ -29,6 +29,10 @@ bool isNumberElement(mlir::Type type);
 bool isIntElement(mlir::Type type);
 bool isBoolElement(mlir::Type type);
 
+/// The element type in which sums, norms, losses and logarithms are kept: f32 for
+/// bf16 and f16, else `element` itself.
+mlir::Type getStatisticsType(mlir::Type element);
+
 template <typename ConcreteOp>
 class ElementwiseTrait
     : public mlir::OpTrait::TraitBase<ConcreteOp, ElementwiseTrait> {};

@@ -668,7 +668,8 @@ def NN_AttentionOp : NN_Op<"attention", [AttrSizedOperandSegments, ByRule, ByGra
     scale * q.k + bias (bias [1 or B, 1 or H, S, T]; `scale` is 1/sqrt(D) where
     it is not written). A query that sees nothing gives zeros. The optional second
     result is the logarithm of the sum of exponentials of the scores, [B, S, H],
-    -infinity where nothing is visible. Scores are never stored.
+    -infinity where nothing is visible; it is f32 where the query is bf16 or f16.
+    Scores are never stored.
 
     Example:
 
@@ -742,7 +743,7 @@ def NN_CrossEntropyOp : NN_Op<"cross_entropy", [ByInference, ByRule, ByGradient,
     logarithm of the sum of exponentials over the vocabulary. With `smoothing` e it
     is lse - (1 - e) * logits[target] - e * mean(logits) (Szegedy et al. 2016). A
     target outside [0, V) is ignored: loss and gradient are 0. The second result
-    is lse.
+    is lse. Both are f32 where the logits are bf16 or f16.
 
     Example:
 
@@ -764,7 +765,8 @@ def NN_CrossEntropyGradOp : NN_Op<"cross_entropy_grad", [ByRule, ByDecomposition
   let description = [{
     grad * (e^(logits - lse) - onehot), with onehot smoothed as in the forward,
     plus lse_grad * e^(logits - lse) where `lse_grad` is given; `grad` counts as
-    0 for an ignored target.
+    0 for an ignored target. What is per token is f32 where the logits are bf16 or
+    f16.
 
     Example:
 

@@ -62,6 +62,12 @@ bool sheaf::nn::isAnyElement(Type type) {
           isa<Float8E4M3FNType, Float8E5M2Type>(element));
 }
 
+Type sheaf::nn::getStatisticsType(Type element) {
+  if (element.isBF16() || element.isF16())
+    return Float32Type::get(element.getContext());
+  return element;
+}
+
 FailureOr<SmallVector<int64_t>>
 sheaf::nn::broadcastShapes(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   if (a.size() < b.size())
@@ -684,16 +690,18 @@ static LogicalResult verifyAttention(Op op, RankedTensorType result, RankedTenso
   if (H % G)
     return op.emitOpError("has ") << H << " query heads, expected a multiple of the " << G
                                   << " key heads";
-  auto expect = [&](RankedTensorType got, ArrayRef<int64_t> shape,
+  auto expect = [&](RankedTensorType got, RankedTensorType expected,
                     StringRef what) -> LogicalResult {
-    if (got.getShape() != shape || got.getElementType() != q.getElementType())
-      return op.emitOpError() << what << " has type " << got << ", expected "
-                              << withShape(q, shape);
+    if (got != expected)
+      return op.emitOpError() << what << " has type " << got << ", expected " << expected;
     return success();
   };
-  if (failed(expect(result, {B, S, H, v.getDimSize(3)}, "result")))
+  if (failed(expect(result, withShape(q, {B, S, H, v.getDimSize(3)}), "result")))
     return failure();
-  if (lse && failed(expect(lse, {B, S, H}, "log-sum-exp")))
+  if (lse && failed(expect(lse,
+                           RankedTensorType::get(
+                               {B, S, H}, getStatisticsType(q.getElementType())),
+                           "log-sum-exp")))
     return failure();
   if (op.getBias()) {
     auto bias = type(op.getBias());
@@ -763,7 +771,8 @@ INFER(CrossEntropyOp) {
   if (!logits || !targets ||
       failed(checkLogits(loc, logits, targets, adaptor.getSmoothing().convertToDouble())))
     return failure();
-  types.assign(2, withShape(logits, targets.getShape()));
+  types.assign(2, RankedTensorType::get(targets.getShape(),
+                                        getStatisticsType(logits.getElementType())));
   return success();
 }
 
@@ -772,7 +781,8 @@ LogicalResult CrossEntropyGradOp::verify() {
   if (failed(checkLogits(getLoc(), logits, getTargets().getType(),
                          getSmoothing().convertToDouble())))
     return failure();
-  auto perToken = withShape(logits, getTargets().getType().getShape());
+  auto perToken = RankedTensorType::get(getTargets().getType().getShape(),
+                                        getStatisticsType(logits.getElementType()));
   for (Value value : {Value(getLse()), Value(getGrad()), Value(getLseGrad())})
     if (value && value.getType() != perToken)
       return emitOpError("operand has type ") << value.getType() << ", expected " << perToken;

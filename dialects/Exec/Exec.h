@@ -1,0 +1,55 @@
+//===- Exec.h - The program of a rank on buffers ---------------*- C++ -*-===//
+//
+// The public header of the exec dialect: buffers, kernel launches, matrix
+// products and calls, first unplaced, then placed.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_DIALECTS_EXEC_EXEC_H
+#define SHEAF_DIALECTS_EXEC_EXEC_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+namespace sheaf::exec {
+
+/// Whether a type is a memref of static shape and identity layout.
+bool isMemory(mlir::Type type);
+/// The bytes of a buffer; an i1 element takes one.
+int64_t getBytes(mlir::MemRefType type);
+/// Every buffer starts at a multiple of this (SHEAF_ALIGNMENT of the C ABI).
+inline constexpr int64_t kAlignment = 64;
+inline int64_t alignUp(int64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// The symbol of the module that holds the kernels.
+inline constexpr llvm::StringLiteral kKernelsName = "kernels";
+/// On a function of that module: it is a kernel.
+inline constexpr llvm::StringLiteral kKernelAttr = "exec.kernel";
+/// On a placed function: the bytes of scratch memory that it needs.
+inline constexpr llvm::StringLiteral kScratchAttr = "exec.scratch_bytes";
+/// On a function on buffers: how many of its arguments are only read.
+inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
+/// On a function on buffers: it is an entry of the artifact. An array with one
+/// [kind, name] for each argument.
+inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
+
+} // namespace sheaf::exec
+
+#include "dialects/Exec/ExecDialect.h.inc"
+#include "dialects/Exec/ExecInterfaces.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/Exec/ExecOps.h.inc"
+
+namespace sheaf::exec {
+/// The buffer or argument that a buffer value is a view of.
+mlir::Value getBase(mlir::Value buffer);
+} // namespace sheaf::exec
+
+#endif // SHEAF_DIALECTS_EXEC_EXEC_H

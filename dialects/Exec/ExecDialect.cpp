@@ -1,0 +1,151 @@
+//===- ExecDialect.cpp - Registration and verifiers of exec ---------------===//
+
+#include "dialects/Exec/Exec.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace sheaf::exec;
+
+#include "dialects/Exec/ExecDialect.cpp.inc"
+#include "dialects/Exec/ExecInterfaces.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/Exec/ExecOps.cpp.inc"
+
+void ExecDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/Exec/ExecOps.cpp.inc"
+      >();
+}
+
+bool sheaf::exec::isMemory(Type type) {
+  auto memory = dyn_cast<MemRefType>(type);
+  return memory && memory.hasStaticShape() && memory.getLayout().isIdentity();
+}
+
+int64_t sheaf::exec::getBytes(MemRefType type) {
+  return type.getNumElements() *
+         ((type.getElementType().getIntOrFloatBitWidth() + 7) / 8);
+}
+
+Value sheaf::exec::getBase(Value buffer) {
+  while (Operation *op = buffer.getDefiningOp()) {
+    if (auto view = dyn_cast<ViewOp>(op))
+      buffer = view.getSource();
+    else if (auto part = dyn_cast<PartOp>(op))
+      buffer = part.getSource();
+    else
+      break;
+  }
+  return buffer;
+}
+
+LogicalResult ViewOp::verify() {
+  int64_t offset = getOffset();
+  int64_t width = getBytes(getType()) / getType().getNumElements();
+  if (offset < 0 || offset % width)
+    return emitOpError("offset ") << offset << " is not a multiple of the element's "
+                                  << width << " bytes";
+  if (offset + getBytes(getType()) > getBytes(getSource().getType()))
+    return emitOpError("ends at byte ")
+           << offset + getBytes(getType()) << " of a source of "
+           << getBytes(getSource().getType()) << " bytes";
+  return success();
+}
+
+LogicalResult PartOp::verify() {
+  if (getSource().getType().getElementType() != getType().getElementType() ||
+      getBytes(getSource().getType()) % getBytes(getType()))
+    return emitOpError("source ") << getSource().getType()
+                                  << " does not hold a whole number of parts "
+                                  << getType();
+  return success();
+}
+
+/// Operand types against the callee's arguments.
+static LogicalResult verifyArguments(Operation *op, func::FuncOp callee,
+                                     TypeRange arguments) {
+  if (callee.getArgumentTypes() != arguments)
+    return op->emitOpError("operands have types (")
+               .append(arguments, "), '", callee.getName(), "' expects (",
+                       callee.getArgumentTypes(), ")");
+  return success();
+}
+
+LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
+  if (!kernel)
+    return emitOpError("kernel ") << getKernelAttr() << " is not a function";
+  SmallVector<Type> expected(getOperandTypes());
+  // A kernel on tensors is not lowered yet; one on buffers ends in its range.
+  if (kernel.getNumArguments() > 0 &&
+      !isa<IndexType>(kernel.getArgumentTypes().back())) {
+    SmallVector<Type> tensors;
+    auto asTensor = [](Type type) -> Type {
+      auto memory = cast<MemRefType>(type);
+      return RankedTensorType::get(memory.getShape(), memory.getElementType());
+    };
+    for (Type type : getRead().getTypes())
+      tensors.push_back(asTensor(type));
+    if (kernel.getArgumentTypes() != TypeRange(tensors))
+      return emitOpError("reads (")
+                 .append(getRead().getTypes(), "), '", kernel.getName(),
+                         "' expects (", kernel.getArgumentTypes(), ")");
+    return success();
+  }
+  if (kernel.getNumArguments() == 0)
+    return success();
+  expected.append(2, IndexType::get(getContext()));
+  return verifyArguments(*this, kernel, expected);
+}
+
+LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getCalleeAttr());
+  if (!callee)
+    return emitOpError("callee ") << getCalleeAttr() << " is not a function";
+  return verifyArguments(*this, callee, getOperandTypes());
+}
+
+LogicalResult CopyOp::verify() {
+  if (getRead().size() != 1 || getWritten().size() != 1 ||
+      getRead()[0].getType() != getWritten()[0].getType())
+    return emitOpError("copies one buffer to another of the same type");
+  return success();
+}
+
+LogicalResult MatmulOp::verify() {
+  if (getRead().size() != 2 || getWritten().size() != 1)
+    return emitOpError("reads two buffers and writes one");
+  if (getDims().size() != 3 || getLeading().size() != 3)
+    return emitOpError("dims and leading have three numbers each");
+  size_t batch = getBatch() ? getBatch()->size() : 0;
+  if (batch > 3 || (getStrides() ? getStrides()->size() : 0) != 3 * batch)
+    return emitOpError("has ") << batch << " batch sizes and "
+                               << (getStrides() ? getStrides()->size() : 0)
+                               << " strides, expected at most three sizes and three "
+                                  "strides for each";
+  // The last element that each operand touches lies inside its buffer.
+  auto [m, n, k] = std::tuple(getDims()[0], getDims()[1], getDims()[2]);
+  if (m < 1 || n < 1 || k < 1)
+    return emitOpError("dims must be at least 1");
+  std::array<std::pair<int64_t, int64_t>, 3> stored = {
+      getTransposeA() ? std::pair(k, m) : std::pair(m, k),
+      getTransposeB() ? std::pair(n, k) : std::pair(k, n), std::pair(m, n)};
+  for (int operand = 0; operand < 3; ++operand) {
+    Value buffer = operand < 2 ? getRead()[operand] : getWritten()[0];
+    auto [rows, columns] = stored[operand];
+    if (getLeading()[operand] < columns)
+      return emitOpError("leading dimension ")
+             << getLeading()[operand] << " of operand " << operand
+             << " is below its " << columns << " columns";
+    int64_t last = (rows - 1) * getLeading()[operand] + columns;
+    for (size_t i = 0; i < batch; ++i)
+      last += ((*getBatch())[i] - 1) * (*getStrides())[operand * batch + i];
+    int64_t elements = cast<MemRefType>(buffer.getType()).getNumElements();
+    if (last > elements)
+      return emitOpError("operand ") << operand << " reaches element " << last
+                                     << " of a buffer of " << elements;
+  }
+  return success();
+}

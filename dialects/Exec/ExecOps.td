@@ -1,0 +1,190 @@
+//===- ExecOps.td - The program of a rank on buffers -------*- tablegen -*-===//
+
+#ifndef SHEAF_EXEC_OPS_TD
+#define SHEAF_EXEC_OPS_TD
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Exec_Dialect : Dialect {
+  let name = "exec";
+  let cppNamespace = "::sheaf::exec";
+  let summary = "buffers, kernels, products and calls: what one rank does";
+  let description = [{
+    The last floor that people read. A function takes buffers (memrefs of static
+    shape and plain layout): those it reads, then those it writes. Its own
+    temporaries are `exec.buffer`s: first unplaced, then, after `exec-place`,
+    each at an offset of one scratch memory that the caller hands over
+    (`exec.scratch_bytes` on the function). Kernels are functions in the module
+    `@kernels`. Loops are `scf.for`.
+  }];
+  let dependentDialects = ["::mlir::memref::MemRefDialect"];
+}
+
+class Exec_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Exec_Dialect, mnemonic, traits>;
+
+def Exec_Memory : Type<
+  CPred<"::sheaf::exec::isMemory($_self)">,
+  "memref of static shape and identity layout", "::mlir::MemRefType">;
+
+/// An op that reads some buffers and writes others.
+def Exec_AccessOpInterface : OpInterface<"AccessOpInterface"> {
+  let cppNamespace = "::sheaf::exec";
+  let description = [{
+    Which of its buffer operands an op reads and which it writes. A buffer in
+    both lists is updated in place.
+  }];
+  let methods = [
+    InterfaceMethod<"The buffers read.", "::mlir::OperandRange", "getRead">,
+    InterfaceMethod<"The buffers written.", "::mlir::OperandRange", "getWritten">,
+  ];
+}
+
+def Exec_BufferOp : Exec_Op<"buffer"> {
+  let summary = "a temporary buffer of a function";
+  let description = [{
+    Holds nothing before it is first written. `at` is the offset in bytes in the
+    scratch memory of the function, once placed.
+
+    Example:
+
+    ```mlir
+    %a = exec.buffer : memref<4x8xf32>
+    %b = exec.buffer at 4096 : memref<4x8xf32>
+    ```
+  }];
+  let arguments = (ins OptionalAttr<I64Attr>:$offset);
+  let results = (outs Exec_Memory:$result);
+  let assemblyFormat = "(`at` $offset^)? attr-dict `:` type($result)";
+}
+
+def Exec_ViewOp : Exec_Op<"view", [Pure]> {
+  let summary = "the bytes of a buffer under another type";
+  let description = [{
+    The result starts `offset` bytes (0 where it is not written) into the source
+    and lies within it.
+
+    Example:
+
+    ```mlir
+    %v = exec.view %a : memref<4x8xf32> to memref<32xf32>
+    %w = exec.view %a offset 64 : memref<4x8xf32> to memref<2x8xf32>
+    ```
+  }];
+  let arguments = (ins Exec_Memory:$source, DefaultValuedAttr<I64Attr, "0">:$offset);
+  let results = (outs Exec_Memory:$result);
+  let assemblyFormat = [{
+    $source (`offset` $offset^)? attr-dict `:` type($source) `to` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_PartOp : Exec_Op<"part", [Pure]> {
+  let summary = "one of the equal parts of a buffer";
+  let description = [{
+    Part `index` of the source, which holds a whole number of results one after
+    another.
+
+    Example:
+
+    ```mlir
+    %p = exec.part %tokens[%k] : memref<8x64xi32> to memref<2x64xi32>
+    ```
+  }];
+  let arguments = (ins Exec_Memory:$source, Index:$index);
+  let results = (outs Exec_Memory:$result);
+  let assemblyFormat = "$source `[` $index `]` attr-dict `:` type($source) `to` type($result)";
+  let hasVerifier = 1;
+}
+
+def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>, Exec_AccessOpInterface]> {
+  let summary = "runs a kernel";
+  let description = [{
+    Example:
+
+    ```mlir
+    exec.launch @kernels::@softmax_0 reads(%x : memref<8x64xf32>) writes(%y : memref<8x64xf32>)
+    ```
+  }];
+  let arguments = (ins SymbolRefAttr:$kernel, Variadic<Exec_Memory>:$read,
+                       Variadic<Exec_Memory>:$written);
+  let assemblyFormat = [{
+    $kernel (`reads` `(` $read^ `:` type($read) `)`)? `writes` `(` $written `:` type($written) `)`
+    attr-dict
+  }];
+}
+
+def Exec_MatmulOp : Exec_Op<"matmul", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
+  let summary = "a batched matrix product";
+  let description = [{
+    C = op(A) op(B), plus C where `accumulate`, on row-major matrices. `dims` is
+    [m, n, k], `leading` the leading dimensions of A, B and C as stored; `batch`
+    has up to three sizes, `strides` the distance between matrices for A, B and C
+    along each, one after another. All in elements. `transpose_a`: A is stored
+    k x m; `transpose_b`: B is stored n x k.
+
+    Example:
+
+    ```mlir
+    exec.matmul reads(%a, %b : memref<512x64xf32>, memref<64x96xf32>) writes(%c : memref<512x96xf32>)
+      dims [512, 96, 64] leading [64, 96, 96]
+    exec.matmul reads(%q, %k : memref<2x8x4x16xf32>, memref<2x8x4x16xf32>) writes(%s : memref<2x4x8x8xf32>)
+      dims [8, 8, 16] leading [64, 64, 8] batch [2, 4] strides [512, 16, 512, 16, 256, 64] transpose_b
+    ```
+  }];
+  let arguments = (ins Variadic<Exec_Memory>:$read, Variadic<Exec_Memory>:$written,
+                       DenseI64ArrayAttr:$dims, DenseI64ArrayAttr:$leading,
+                       OptionalAttr<DenseI64ArrayAttr>:$batch,
+                       OptionalAttr<DenseI64ArrayAttr>:$strides,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b, UnitAttr:$accumulate);
+  let assemblyFormat = [{
+    `reads` `(` $read `:` type($read) `)` `writes` `(` $written `:` type($written) `)`
+    `dims` $dims `leading` $leading (`batch` $batch^ `strides` $strides)?
+    (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`accumulate` $accumulate^)?
+    attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_CopyOp : Exec_Op<"copy", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
+  let summary = "copies a buffer";
+  let description = [{
+    Example:
+
+    ```mlir
+    exec.copy reads(%a : memref<4x8xf32>) writes(%b : memref<4x8xf32>)
+    ```
+  }];
+  let arguments = (ins Variadic<Exec_Memory>:$read, Variadic<Exec_Memory>:$written);
+  let assemblyFormat = [{
+    `reads` `(` $read `:` type($read) `)` `writes` `(` $written `:` type($written) `)` attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>, Exec_AccessOpInterface]> {
+  let summary = "calls a layer function";
+  let description = [{
+    Hands over the buffers that the function reads and writes and, once placed,
+    the offset of its scratch memory in the caller's.
+
+    Example:
+
+    ```mlir
+    exec.call @block_forward reads(%x : memref<4x8xf32>) writes(%y : memref<4x8xf32>)
+    exec.call @block_forward reads(%x : memref<4x8xf32>) writes(%y : memref<4x8xf32>) scratch 8192
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$callee, Variadic<Exec_Memory>:$read,
+                       Variadic<Exec_Memory>:$written, OptionalAttr<I64Attr>:$scratch);
+  let assemblyFormat = [{
+    $callee (`reads` `(` $read^ `:` type($read) `)`)?
+    (`writes` `(` $written^ `:` type($written) `)`)? (`scratch` $scratch^)? attr-dict
+  }];
+}
+
+#endif // SHEAF_EXEC_OPS_TD

@@ -1,0 +1,557 @@
+//===- NNToExec.cpp - From tensors to buffers -----------------------------===//
+
+#include "lowering/NNToExec/NNToExec.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_NNTOEXEC
+#include "lowering/NNToExec/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::exec;
+
+static MemRefType bufferType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return MemRefType::get(tensor.getShape(), tensor.getElementType());
+}
+
+/// Whether a slice takes one run of bytes; `offset` in elements.
+static bool isContiguous(nn::SliceOp slice, int64_t &offset) {
+  RankedTensorType from = slice.getInput().getType();
+  SmallVector<int64_t> strides = slice.getAllStrides();
+  // Once a dimension is cut, every dimension before it must have one index.
+  bool cut = false;
+  int64_t stride = 1;
+  offset = 0;
+  for (int64_t i = from.getRank() - 1; i >= 0; --i) {
+    int64_t size = slice.getSizes()[i];
+    if (cut && size != 1)
+      return false;
+    if (size != from.getDimSize(i)) {
+      if (size != 1 && strides[i] != 1)
+        return false;
+      cut = true;
+    }
+    offset += slice.getOffsets()[i] * stride;
+    stride *= from.getDimSize(i);
+  }
+  return true;
+}
+
+/// Whether the value shares the bytes of its operand; `offset` in elements.
+static bool isView(Operation *op, int64_t &offset) {
+  offset = 0;
+  if (isa<nn::ReshapeOp>(op))
+    return true;
+  if (auto slice = dyn_cast<nn::SliceOp>(op))
+    return isContiguous(slice, offset);
+  return false;
+}
+
+/// Constants are computed where they are used.
+static bool isConstant(Operation *op) { return op && isa<nn::ConstantOp>(op); }
+
+/// Whether an op may write its result over operand `value` of the same type: it
+/// reads each element before it writes the one at the same place.
+static bool mayOverwrite(Operation *op, Value value, Type resultType) {
+  return value.getType() == resultType &&
+         (op->hasTrait<nn::ElementwiseTrait>() || isa<nn::AdamWOp, nn::SGDOp>(op));
+}
+
+namespace {
+
+/// The kernels of the module, one for each structure.
+class KernelTable {
+public:
+  explicit KernelTable(ModuleOp module) : module(module) {
+    OpBuilder builder = OpBuilder::atBlockEnd(module.getBody());
+    kernels = ModuleOp::create(builder, module.getLoc(), kKernelsName);
+  }
+
+  /// The kernel that computes `outputs` from `inputs` by `ops`, in order.
+  func::FuncOp getOrCreate(ArrayRef<Operation *> ops, ValueRange inputs, ValueRange outputs) {
+    OpBuilder builder(module.getContext());
+    Operation *named = ops.back();
+    auto kernel = func::FuncOp::create(
+        named->getLoc(), "kernel",
+        builder.getFunctionType(inputs.getTypes(), outputs.getTypes()));
+    Block *body = kernel.addEntryBlock();
+    IRMapping mapping;
+    mapping.map(inputs, body->getArguments());
+    builder.setInsertionPointToStart(body);
+    for (Operation *op : ops)
+      builder.clone(*op, mapping);
+    SmallVector<Value> results;
+    for (Value output : outputs)
+      results.push_back(mapping.lookup(output));
+    func::ReturnOp::create(builder, named->getLoc(), results);
+    kernel->setAttr(kKernelAttr, builder.getUnitAttr());
+
+    std::string key;
+    llvm::raw_string_ostream os(key);
+    OpPrintingFlags flags;
+    flags.elideLargeElementsAttrs(1 << 30).useLocalScope();
+    kernel->print(os, flags);
+    auto [it, isNew] = byStructure.try_emplace(os.str());
+    if (!isNew) {
+      kernel->erase();
+      return it->second;
+    }
+    // softmax_0, add_1, ...
+    StringRef base = named->getName().stripDialect();
+    kernel.setName((base + "_" + Twine(counts[base]++)).str());
+    kernel.setPrivate();
+    kernel.setPublic();
+    kernels.push_back(kernel);
+    it->second = kernel;
+    return kernel;
+  }
+
+  bool empty() { return kernels.getBody()->empty(); }
+  ModuleOp getModule() { return kernels; }
+
+private:
+  ModuleOp module, kernels;
+  llvm::StringMap<func::FuncOp> byStructure;
+  llvm::StringMap<int> counts;
+};
+
+/// Rewrites one function on tensors into one on buffers.
+class FunctionLowering {
+public:
+  FunctionLowering(func::FuncOp function, KernelTable &kernels)
+      : function(function), kernels(kernels), builder(function.getContext()) {}
+
+  FailureOr<func::FuncOp> run();
+
+private:
+  func::FuncOp function;
+  KernelTable &kernels;
+  OpBuilder builder;
+  /// The buffer of each tensor.
+  DenseMap<Value, Value> buffers;
+  /// Where a tensor is wanted by whoever reads it last.
+  DenseMap<Value, Value> wanted;
+
+  LogicalResult lowerBlock(Block &block);
+  LogicalResult lowerOp(Operation *op);
+  LogicalResult lowerEinsum(nn::EinsumOp einsum);
+  LogicalResult lowerMicrobatches(nn::MicrobatchesOp loop);
+  void lowerKernel(Operation *op);
+  ArrayAttr entryBuffers();
+
+  Value lookup(Value tensor);
+  Value destination(Value tensor);
+  bool isLastAccess(Value tensor, Operation *writer);
+  bool mayWriteInto(Value result, Value overwritten, Block *block);
+  void copy(Location loc, Value from, Value to) {
+    if (from != to)
+      CopyOp::create(builder, loc, from, to);
+  }
+};
+
+} // namespace
+
+/// The buffer of a tensor that is read. A constant gets one by a kernel.
+Value FunctionLowering::lookup(Value tensor) {
+  auto it = buffers.find(tensor);
+  if (it != buffers.end())
+    return it->second;
+  Operation *op = tensor.getDefiningOp();
+  assert(isConstant(op) && "tensor without a buffer");
+  // At the point of use, not remembered: a loop's body must not own it.
+  func::FuncOp kernel = kernels.getOrCreate(op, {}, tensor);
+  Value buffer = BufferOp::create(builder, op->getLoc(), bufferType(tensor.getType()),
+                                  IntegerAttr());
+  auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
+                                   FlatSymbolRefAttr::get(kernel));
+  LaunchOp::create(builder, op->getLoc(), symbol, ValueRange(), buffer);
+  return buffer;
+}
+
+/// The buffer in which a tensor is to be computed.
+Value FunctionLowering::destination(Value tensor) {
+  Value buffer = wanted.lookup(tensor);
+  if (!buffer)
+    buffer = BufferOp::create(builder, tensor.getLoc(), bufferType(tensor.getType()),
+                              IntegerAttr());
+  buffers[tensor] = buffer;
+  return buffer;
+}
+
+/// Whether every op that reads the bytes of `tensor`, itself or through a view,
+/// is `writer` or comes before it in its block.
+bool FunctionLowering::isLastAccess(Value tensor, Operation *writer) {
+  for (Operation *user : tensor.getUsers()) {
+    Operation *ancestor = writer->getBlock()->findAncestorOpInBlock(*user);
+    if (!ancestor)
+      return false;
+    int64_t offset;
+    if (isView(ancestor, offset)) {
+      if (!isLastAccess(ancestor->getResult(0), writer))
+        return false;
+      continue;
+    }
+    if (isa<func::ReturnOp, nn::YieldOp>(ancestor))
+      return false;
+    if (ancestor != writer && !ancestor->isBeforeInBlock(writer))
+      return false;
+  }
+  return true;
+}
+
+/// Whether `result`, computed in `block`, may be written straight over
+/// `overwritten`, which was there when the block began.
+bool FunctionLowering::mayWriteInto(Value result, Value overwritten, Block *block) {
+  Operation *writer = result.getDefiningOp();
+  if (!writer || writer->getBlock() != block)
+    return false;
+  int64_t offset;
+  if (isView(writer, offset) || isConstant(writer))
+    return false;
+  if (!overwritten)
+    return true;
+  if (!isLastAccess(overwritten, writer))
+    return false;
+  // The writer may read the old bytes only element by element, and not by way of
+  // a view.
+  for (Value operand : writer->getOperands()) {
+    Value base = operand;
+    while (Operation *op = base.getDefiningOp()) {
+      if (!isView(op, offset))
+        break;
+      base = op->getOperand(0);
+    }
+    if (base == overwritten &&
+        (operand != overwritten || !mayOverwrite(writer, operand, result.getType())))
+      return false;
+  }
+  // Nested ops (a loop's body) may read it as well.
+  if (writer->getNumRegions() > 0) {
+    WalkResult reads = writer->walk([&](Operation *op) {
+      return llvm::is_contained(op->getOperands(), overwritten) ? WalkResult::interrupt()
+                                                               : WalkResult::advance();
+    });
+    if (reads.wasInterrupted())
+      return false;
+  }
+  return true;
+}
+
+/// [kind, name] of an argument or result of an entry.
+static ArrayAttr bufferName(Builder &builder, StringRef kind, const Twine &name) {
+  return builder.getArrayAttr(
+      {builder.getStringAttr(kind), builder.getStringAttr(name)});
+}
+
+ArrayAttr FunctionLowering::entryBuffers() {
+  SmallVector<Attribute> names;
+  StringRef entry = function.getName();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+      names.push_back(bufferName(builder, "parameter", param.getName().getValue()));
+    else if (auto role = function.getArgAttrOfType<StringAttr>(i, nn::kBatchAttr))
+      names.push_back(bufferName(builder, "batch", role.getValue()));
+    else if (function.getArgAttr(i, nn::kRngAttr))
+      names.push_back(bufferName(builder, "rng", "rng"));
+    else if (auto scalar = function.getArgAttrOfType<StringAttr>(i, nn::kScalarAttr))
+      names.push_back(bufferName(builder, scalar.getValue() == "step" ? "step" : "scalar",
+                                 scalar.getValue()));
+    else if (auto state = function.getArgAttrOfType<ArrayAttr>(i, nn::kStateAttr))
+      names.push_back(state);
+    else if (auto name = function.getArgAttrOfType<StringAttr>(i, "nn.name"))
+      names.push_back(bufferName(builder, "input", entry + "." + name.getValue()));
+    else
+      names.push_back(bufferName(builder, "input", entry + ".arg" + Twine(i)));
+  }
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    if (auto result = function.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr))
+      names.push_back(result);
+    else
+      names.push_back(bufferName(builder, "output", entry + ".out" + Twine(i)));
+  }
+  return builder.getArrayAttr(names);
+}
+
+FailureOr<func::FuncOp> FunctionLowering::run() {
+  SmallVector<Type> types;
+  for (Type type : function.getArgumentTypes()) {
+    if (!nn::isStaticTensor(type))
+      return function.emitError("argument of type ")
+             << type << ", expected a tensor of static shape";
+    types.push_back(bufferType(type));
+  }
+  for (Type type : function.getResultTypes()) {
+    if (!nn::isStaticTensor(type))
+      return function.emitError("result of type ")
+             << type << ", expected a tensor of static shape";
+    types.push_back(bufferType(type));
+  }
+  builder.setInsertionPoint(function);
+  auto lowered = func::FuncOp::create(builder, function.getLoc(), function.getName(),
+                                      builder.getFunctionType(types, {}));
+  lowered.setVisibility(function.getVisibility());
+  ArrayAttr entry = entryBuffers();
+  if (function.isPublic())
+    lowered->setAttr(kEntryAttr, entry);
+  if (function->hasAttr(nn::kLayerAttr))
+    lowered->setAttr(nn::kLayerAttr, builder.getUnitAttr());
+  lowered->setAttr(kReadCountAttr, builder.getI64IntegerAttr(function.getNumArguments()));
+
+  Block *body = lowered.addEntryBlock();
+  builder.setInsertionPointToStart(body);
+  unsigned reads = function.getNumArguments();
+  for (BlockArgument argument : function.getArguments())
+    buffers[argument] = body->getArgument(argument.getArgNumber());
+
+  // Results are computed in place where nobody needs what was there.
+  Block &source = function.getBody().front();
+  auto terminator = cast<func::ReturnOp>(source.getTerminator());
+  SmallVector<bool> direct;
+  for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {
+    Value overwritten;
+    if (function.isPublic())
+      for (unsigned a = 0; a < reads; ++a)
+        if (entry[a] == entry[reads + i])
+          overwritten = function.getArgument(a);
+    bool ok = !wanted.contains(value) && mayWriteInto(value, overwritten, &source);
+    direct.push_back(ok || value == overwritten);
+    if (ok)
+      wanted[value] = body->getArgument(reads + i);
+  }
+  if (failed(lowerBlock(source)))
+    return failure();
+
+  // The rest is copied at the end: first out of buffers that another copy
+  // overwrites, then into place.
+  SmallVector<std::pair<Value, Value>> copies;
+  for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {
+    if (direct[i])
+      continue;
+    Value from = lookup(value);
+    if (isa<BlockArgument>(getBase(from)) && function.isPublic()) {
+      Value safe = BufferOp::create(builder, value.getLoc(), bufferType(value.getType()),
+                                    IntegerAttr());
+      copy(terminator.getLoc(), from, safe);
+      from = safe;
+    }
+    copies.push_back({from, body->getArgument(reads + i)});
+  }
+  for (auto [from, to] : copies)
+    copy(terminator.getLoc(), from, to);
+  func::ReturnOp::create(builder, terminator.getLoc());
+  return lowered;
+}
+
+LogicalResult FunctionLowering::lowerBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (failed(lowerOp(&op)))
+      return failure();
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerOp(Operation *op) {
+  if (isConstant(op))
+    return success();
+  int64_t offset;
+  if (isView(op, offset)) {
+    auto type = bufferType(op->getResult(0).getType());
+    int64_t width = getBytes(type) / type.getNumElements();
+    Value source = lookup(op->getOperand(0));
+    buffers[op->getResult(0)] =
+        ViewOp::create(builder, op->getLoc(), type, source, offset * width);
+    return success();
+  }
+  if (auto einsum = dyn_cast<nn::EinsumOp>(op))
+    return lowerEinsum(einsum);
+  if (auto loop = dyn_cast<nn::MicrobatchesOp>(op))
+    return lowerMicrobatches(loop);
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    SmallVector<Value> read, written;
+    for (Value operand : call.getOperands())
+      read.push_back(lookup(operand));
+    for (Value result : call.getResults())
+      written.push_back(destination(result));
+    CallOp::create(builder, call.getLoc(), call.getCallee(), read, written, IntegerAttr());
+    return success();
+  }
+  if (!op->getDialect() || op->getNumRegions() > 0 || !isMemoryEffectFree(op))
+    return op->emitOpError("cannot be given buffers: expected nn ops, calls of layers and "
+                           "nn.microbatches");
+  lowerKernel(op);
+  return success();
+}
+
+void FunctionLowering::lowerKernel(Operation *op) {
+  SmallVector<Operation *> ops;
+  SmallVector<Value> inputs, read, written;
+  for (Value operand : op->getOperands()) {
+    if (isConstant(operand.getDefiningOp())) {
+      if (!llvm::is_contained(ops, operand.getDefiningOp()))
+        ops.push_back(operand.getDefiningOp());
+    } else if (!llvm::is_contained(inputs, operand)) {
+      inputs.push_back(operand);
+    }
+  }
+  ops.push_back(op);
+  func::FuncOp kernel = kernels.getOrCreate(ops, inputs, op->getResults());
+  for (Value input : inputs)
+    read.push_back(lookup(input));
+  for (Value result : op->getResults())
+    written.push_back(destination(result));
+  auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
+                                   FlatSymbolRefAttr::get(kernel));
+  auto launch = LaunchOp::create(builder, op->getLoc(), symbol, read, written);
+  if (Attribute role = op->getAttr(nn::kRoleAttr))
+    launch->setAttr(nn::kRoleAttr, role);
+}
+
+LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {
+  std::optional<MatmulPlan> plan = planMatmul(einsum);
+  if (!plan) {
+    lowerKernel(einsum);
+    return success();
+  }
+  SmallVector<Value> read{lookup(einsum.getInputs()[0]), lookup(einsum.getInputs()[1])};
+  if (plan->swapped)
+    std::swap(read[0], read[1]);
+  Value written = destination(einsum.getResult());
+  DenseI64ArrayAttr batch, strides;
+  if (!plan->batch.empty()) {
+    batch = builder.getDenseI64ArrayAttr(plan->batch);
+    SmallVector<int64_t> all;
+    for (auto &part : plan->strides)
+      llvm::append_range(all, part);
+    strides = builder.getDenseI64ArrayAttr(all);
+  }
+  auto matmul = MatmulOp::create(
+      builder, einsum.getLoc(), read, written,
+      builder.getDenseI64ArrayAttr({plan->m, plan->n, plan->k}),
+      builder.getDenseI64ArrayAttr({plan->lda, plan->ldb, plan->ldc}), batch, strides,
+      plan->transposeA, plan->transposeB, /*accumulate=*/false);
+  if (Attribute role = einsum->getAttr(nn::kRoleAttr))
+    matmul->setAttr(nn::kRoleAttr, role);
+  return success();
+}
+
+LogicalResult FunctionLowering::lowerMicrobatches(nn::MicrobatchesOp loop) {
+  Location loc = loop.getLoc();
+  int64_t count = loop.getCount();
+  Block &body = loop.getBody().front();
+  auto yield = cast<nn::YieldOp>(body.getTerminator());
+
+  // Accumulators live in the buffers of the loop's results.
+  SmallVector<Value> accumulators;
+  for (auto [init, result] : llvm::zip_equal(loop.getInits(), loop.getResults())) {
+    Value buffer = destination(result);
+    accumulators.push_back(buffer);
+    Operation *op = init.getDefiningOp();
+    if (isConstant(op)) {
+      func::FuncOp kernel = kernels.getOrCreate(op, {}, init);
+      auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
+                                       FlatSymbolRefAttr::get(kernel));
+      LaunchOp::create(builder, loc, symbol, ValueRange(), buffer);
+    } else {
+      copy(loc, lookup(init), buffer);
+    }
+  }
+  // The microbatch's number as device data: one element of 0, 1, 2, ...
+  Value numbers;
+  BlockArgument number = body.getArgument(0);
+  if (!number.use_empty()) {
+    auto type = RankedTensorType::get({count}, builder.getI32Type());
+    OpBuilder scratch(loop.getContext());
+    OwningOpRef<nn::IotaOp> iota = nn::IotaOp::create(scratch, loc, type, 0);
+    func::FuncOp kernel = kernels.getOrCreate(iota->getOperation(), {}, iota->getResult());
+    numbers = BufferOp::create(builder, loc, bufferType(type), IntegerAttr());
+    auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
+                                     FlatSymbolRefAttr::get(kernel));
+    LaunchOp::create(builder, loc, symbol, ValueRange(), numbers);
+  }
+  SmallVector<Value> sliced;
+  for (Value value : loop.getSliced())
+    sliced.push_back(lookup(value));
+
+  Value zero = arith::ConstantIndexOp::create(builder, loc, 0);
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  Value end = arith::ConstantIndexOp::create(builder, loc, count);
+  auto loweredLoop = scf::ForOp::create(builder, loc, zero, end, one);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(loweredLoop.getBody());
+  Value index = loweredLoop.getInductionVar();
+  auto part = [&](BlockArgument argument, Value source) {
+    if (!argument.use_empty())
+      buffers[argument] =
+          PartOp::create(builder, loc, bufferType(argument.getType()), source, index);
+  };
+  if (numbers)
+    part(number, numbers);
+  for (auto [i, source] : llvm::enumerate(sliced))
+    part(body.getArgument(1 + i), source);
+  unsigned first = 1 + sliced.size();
+  for (auto [i, buffer] : llvm::enumerate(accumulators))
+    buffers[body.getArgument(first + i)] = buffer;
+
+  SmallVector<bool> direct;
+  for (auto [i, value] : llvm::enumerate(yield.getValues())) {
+    Value accumulator = body.getArgument(first + i);
+    bool ok = !wanted.contains(value) && mayWriteInto(value, accumulator, &body);
+    direct.push_back(ok || value == accumulator);
+    if (ok)
+      wanted[value] = accumulators[i];
+  }
+  if (failed(lowerBlock(body)))
+    return failure();
+  SmallVector<std::pair<Value, Value>> copies;
+  for (auto [i, value] : llvm::enumerate(yield.getValues())) {
+    if (direct[i])
+      continue;
+    Value from = lookup(value);
+    if (llvm::is_contained(accumulators, getBase(from))) {
+      Value safe =
+          BufferOp::create(builder, loc, bufferType(value.getType()), IntegerAttr());
+      copy(loc, from, safe);
+      from = safe;
+    }
+    copies.push_back({from, accumulators[i]});
+  }
+  for (auto [from, to] : copies)
+    copy(loc, from, to);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct NNToExec : sheaf::impl::NNToExecBase<NNToExec> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    // Callees and callers are changed together; a call's types agree at the end.
+    KernelTable kernels(module);
+    for (func::FuncOp function : functions) {
+      if (function.isExternal()) {
+        function.emitError("has no body; every function must be defined");
+        return signalPassFailure();
+      }
+      if (!function.getBody().hasOneBlock()) {
+        function.emitError("has several blocks; expected straight-line nn code");
+        return signalPassFailure();
+      }
+      FailureOr<func::FuncOp> lowered = FunctionLowering(function, kernels).run();
+      if (failed(lowered))
+        return signalPassFailure();
+      function.erase();
+    }
+    if (kernels.empty())
+      kernels.getModule().erase();
+  }
+};
+} // namespace

@@ -1,0 +1,191 @@
+//===- Place.cpp - Offsets for buffers ------------------------------------===//
+
+#include "passes/memory/Passes.h"
+#include "mlir/IR/SymbolTable.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_EXECPLACE
+#include "passes/memory/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::exec;
+
+namespace {
+/// Bytes that must keep one place from op `first` to op `last`.
+struct Lifetime {
+  Operation *op; // an exec.buffer or an exec.call
+  int64_t bytes;
+  int first, last;
+  int64_t offset = -1;
+  bool overlaps(const Lifetime &other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+} // namespace
+
+/// The op of `block` that is or holds `op`.
+static Operation *ancestorIn(Block *block, Operation *op) {
+  return block->findAncestorOpInBlock(*op);
+}
+
+/// The positions of all ops that touch a buffer, itself or through views.
+static void extend(Value buffer, Block *block,
+                   const DenseMap<Operation *, std::pair<int, int>> &positions, int &first,
+                   int &last) {
+  for (Operation *user : buffer.getUsers()) {
+    if (isa<ViewOp, PartOp>(user)) {
+      extend(user->getResult(0), block, positions, first, last);
+      continue;
+    }
+    auto [begin, end] = positions.lookup(ancestorIn(block, user));
+    first = std::min(first, begin);
+    last = std::max(last, end);
+  }
+}
+
+/// Places lifetimes in the given order, each at the lowest offset that is free
+/// while it lives. Returns the bytes used.
+static int64_t placeInOrder(MutableArrayRef<Lifetime> lifetimes, ArrayRef<int> order) {
+  SmallVector<const Lifetime *> placed; // by offset
+  int64_t total = 0;
+  for (int index : order) {
+    Lifetime &lifetime = lifetimes[index];
+    int64_t offset = 0;
+    for (const Lifetime *other : placed) {
+      if (!other->overlaps(lifetime))
+        continue;
+      if (other->offset - offset >= lifetime.bytes)
+        break;
+      offset = std::max(offset, other->offset + other->bytes);
+    }
+    lifetime.offset = offset;
+    placed.insert(llvm::upper_bound(placed, offset,
+                                    [](int64_t value, const Lifetime *l) {
+                                      return value < l->offset;
+                                    }),
+                  &lifetime);
+    total = std::max(total, offset + lifetime.bytes);
+  }
+  return total;
+}
+
+/// The largest sum of bytes alive at one position.
+static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions) {
+  SmallVector<int64_t> change(positions + 2, 0);
+  for (const Lifetime &lifetime : lifetimes) {
+    change[lifetime.first] += lifetime.bytes;
+    change[lifetime.last + 1] -= lifetime.bytes;
+  }
+  int64_t now = 0, most = 0;
+  for (int64_t step : change)
+    most = std::max(most, now += step);
+  return most;
+}
+
+static void placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> &scratch) {
+  // The position of an op, and of the last op that it holds.
+  DenseMap<Operation *, std::pair<int, int>> positions;
+  int count = 0;
+  std::function<void(Block &)> number = [&](Block &block) {
+    for (Operation &op : block) {
+      int begin = count++;
+      for (Region &region : op.getRegions())
+        for (Block &inner : region)
+          number(inner);
+      positions[&op] = {begin, count - 1};
+    }
+  };
+  number(function.getBody().front());
+
+  SmallVector<Lifetime> lifetimes;
+  function.walk([&](Operation *op) {
+    if (auto buffer = dyn_cast<BufferOp>(op)) {
+      int first = count, last = -1;
+      extend(buffer.getResult(), op->getBlock(), positions, first, last);
+      if (last < 0)
+        first = last = positions[op].first;
+      lifetimes.push_back({op, alignUp(getBytes(buffer.getType())), first, last});
+    } else if (auto call = dyn_cast<exec::CallOp>(op)) {
+      int at = positions[op].first;
+      lifetimes.push_back({op, scratch.lookup(call.getCallee()), at, at});
+    }
+  });
+
+  int64_t live = largestLiveSum(lifetimes, count);
+  // Large buffers first leaves the fewest holes; if it leaves too many, the order
+  // of long lives, or of time, is tried and the best kept.
+  using Less = std::function<bool(const Lifetime &, const Lifetime &)>;
+  auto length = [](const Lifetime &l) { return l.last - l.first; };
+  const Less orders[] = {
+      [&](const Lifetime &a, const Lifetime &b) { return a.bytes > b.bytes; },
+      [&](const Lifetime &a, const Lifetime &b) {
+        return std::tuple(-length(a), -a.bytes) < std::tuple(-length(b), -b.bytes);
+      },
+      [&](const Lifetime &a, const Lifetime &b) {
+        return a.bytes * (length(a) + 1) > b.bytes * (length(b) + 1);
+      },
+      [&](const Lifetime &a, const Lifetime &b) { return a.first < b.first; }};
+  int64_t best = -1;
+  SmallVector<int64_t> offsets(lifetimes.size());
+  for (const Less &less : orders) {
+    auto order = llvm::to_vector(llvm::seq<int>(0, lifetimes.size()));
+    llvm::stable_sort(order, [&](int a, int b) { return less(lifetimes[a], lifetimes[b]); });
+    int64_t total = placeInOrder(lifetimes, order);
+    if (best < 0 || total < best) {
+      best = total;
+      for (auto [offset, lifetime] : llvm::zip_equal(offsets, lifetimes))
+        offset = lifetime.offset;
+    }
+    if (best * 100 <= live * 101)
+      break;
+  }
+  Builder builder(function.getContext());
+  for (auto [offset, lifetime] : llvm::zip_equal(offsets, lifetimes)) {
+    if (auto buffer = dyn_cast<BufferOp>(lifetime.op))
+      buffer.setOffset(offset);
+    else
+      cast<exec::CallOp>(lifetime.op).setScratch(offset);
+  }
+  function->setAttr(kScratchAttr, builder.getI64IntegerAttr(std::max<int64_t>(best, 0)));
+  function->setAttr(kLiveAttr, builder.getI64IntegerAttr(live));
+}
+
+namespace {
+struct ExecPlace : sheaf::impl::ExecPlaceBase<ExecPlace> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    llvm::StringMap<int64_t> scratch;
+    llvm::StringMap<bool> open;
+    // Callees first.
+    std::function<LogicalResult(func::FuncOp)> place = [&](func::FuncOp function) {
+      StringRef name = function.getName();
+      if (scratch.contains(name))
+        return success();
+      if (function.isExternal() || !function.getBody().hasOneBlock())
+        return LogicalResult(function.emitError("has no body of one block to place"));
+      if (open[name])
+        return LogicalResult(function.emitError("calls itself; recursion is not supported"));
+      open[name] = true;
+      WalkResult result = function.walk([&](exec::CallOp call) {
+        auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
+        if (!callee) {
+          call.emitOpError("calls '") << call.getCallee() << "', which is not in the module";
+          return WalkResult::interrupt();
+        }
+        return WalkResult(place(callee));
+      });
+      if (result.wasInterrupted())
+        return failure();
+      placeFunction(function, scratch);
+      scratch[name] =
+          function->getAttrOfType<IntegerAttr>(kScratchAttr).getInt();
+      return success();
+    };
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (failed(place(function)))
+        return signalPassFailure();
+  }
+};
+} // namespace
