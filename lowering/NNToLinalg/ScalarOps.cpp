@@ -143,7 +143,7 @@ struct Scalars {
 
   Value compare(Predicate predicate, Value a, Value b) {
     if (isFloat(a)) {
-      arith::CmpFPredicate p;
+      arith::CmpFPredicate p = arith::CmpFPredicate::OEQ;
       switch (predicate) {
       case Predicate::EQ: p = arith::CmpFPredicate::OEQ; break;
       case Predicate::NE: p = arith::CmpFPredicate::UNE; break;
@@ -154,7 +154,7 @@ struct Scalars {
       }
       return compare(p, widen(a), widen(b));
     }
-    arith::CmpIPredicate p;
+    arith::CmpIPredicate p = arith::CmpIPredicate::eq;
     switch (predicate) {
     case Predicate::EQ: p = arith::CmpIPredicate::eq; break;
     case Predicate::NE: p = arith::CmpIPredicate::ne; break;

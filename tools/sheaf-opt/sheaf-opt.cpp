@@ -3,6 +3,7 @@
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "lowering/NNToExec/NNToExec.h"
+#include "lowering/cpu/kernels/Kernels.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "mlir/InitAllDialects.h"
@@ -17,6 +18,7 @@ int main(int argc, char **argv) {
   sheaf::registerNNToExecPasses();
   sheaf::registerMemoryPasses();
   sheaf::registerNNPasses();
+  sheaf::cpu::registerKernelPasses();
   return mlir::asMainReturnCode(
       mlir::MlirOptMain(argc, argv, "Sheaf pass driver\n", registry));
 }

@@ -3,6 +3,7 @@
 #include "lowering/cpu/kernels/Emitter.h"
 #include "lowering/NNToLinalg/ScalarOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -163,11 +164,10 @@ Value Emitter::variable(unsigned number, bool allLanes) {
   if (v.kind == Variable::Kind::Loop) {
     if (v.lanes == 1 || !allLanes)
       return v.value;
-    SmallVector<int64_t> lanes(llvm::seq<int64_t>(0, v.lanes));
-    auto type = VectorType::get(v.lanes, builder().getIndexType());
+        auto type = VectorType::get(v.lanes, builder().getIndexType());
     Value steps = make<arith::ConstantOp>(DenseElementsAttr::get(type, [&] {
       SmallVector<Attribute> numbers;
-      for (int64_t lane : lanes)
+      for (int64_t lane = 0; lane < v.lanes; ++lane)
         numbers.push_back(builder().getIndexAttr(lane));
       return numbers;
     }()));
@@ -349,7 +349,7 @@ Value Emitter::element(Value tensor, const Indices &place) {
 }
 
 Value Emitter::compute(Operation *op, Value result, const Indices &place) {
-  SmallVector<Indices> places;
+  std::vector<Indices> places;
   Type elementType = tensorOf(result).getElementType();
   if (operandPlaces(indexing, op, place, places)) {
     Values operands;
@@ -538,7 +538,7 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
   int64_t alongRows = 0, across = 0;
   for (bool again : {false, true}) {
     Demand next(indexing);
-    SmallVector<Index> reduced;
+    Indices reduced;
     variables.clear();
     ArrayRef<int64_t> now = again ? joined : sizes;
     for (int64_t size : now) {
@@ -553,7 +553,7 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
            llvm::zip_equal(op->getOperands(), reducedPlaces(op, place, original)))
         (void)next.visit(operand, at);
     if (!again) {
-      SmallVector<Index> offsets;
+      Indices offsets;
       for (const Demand::Access &access : next.accesses)
         offsets.push_back(access.offset);
       joined = joinLoops(indexing, variables, sizes, offsets);
@@ -594,7 +594,7 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
   addAccumulators(placeLanes);
   unsigned count = group.size();
 
-  SmallVector<Index> loops;
+  Indices loops;
   auto step = [&](ArrayRef<Value> accumulators) -> Values {
     Indices original =
         indexing.delinearize(indexing.linearize(loops, joined), sizes);
@@ -722,13 +722,13 @@ void Emitter::emit(const Plan &plan) {
       groupOf[op] = group;
   auto results = cast<func::ReturnOp>(source.front().getTerminator()).getOperands();
   unsigned count = plan.sizes.size();
-  SmallVector<Index> loops(count);
+  Indices loops(count);
   Value begin = kernel.getArguments().drop_back().back();
   Value end = kernel.getArguments().back();
 
   // Stores the results whose loops are those that are open.
   auto stores = [&](unsigned opened) {
-    SmallVector<std::tuple<Value, Value, Index>> stored;
+    std::vector<std::tuple<Value, Value, Index>> stored;
     for (auto [result, own, output] : llvm::zip(results, plan.loopsOf, outputs)) {
       if (own != opened)
         continue;
@@ -860,8 +860,6 @@ void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock) {
   int64_t blocks = llvm::divideCeil(rows, rowBlock);
   Type element = type.getElementType();
   Type wide = getAccumulatorType(element);
-  auto none = [](Index, ArrayRef<Value>) -> Values { return {}; };
-  (void)none;
 
   auto arguments = kernel.getArguments();
   loop(arguments.drop_back().back(), arguments.back(), 1, 1,
@@ -887,7 +885,7 @@ void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock) {
          });
          loop(0, count, {}, [&](Index i, ArrayRef<Value>) {
            Indices which = indexing.delinearize(i, chosen);
-           Indices place(ArrayRef(front).take_front(batch));
+           Indices place{ArrayRef<Index>(front).take_front(batch)};
            llvm::append_range(place, which);
            Value id = make<arith::IndexCastOp>(builder().getIndexType(),
                                                this->element(op.getIndices(), place));

@@ -36,6 +36,8 @@ inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
 /// Arithmetic operations, and bytes of all operands, of the whole kernel.
 inline constexpr llvm::StringLiteral kFlopsAttr = "exec.flops";
 inline constexpr llvm::StringLiteral kBytesAttr = "exec.bytes";
+/// How many operands are read; the others are written.
+inline constexpr llvm::StringLiteral kInputsAttr = "exec.inputs";
 /// Pairs (input, result), flat: the result's buffer may be that of the input.
 /// Several pairs may be used at once. Anything else must not overlap.
 inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";

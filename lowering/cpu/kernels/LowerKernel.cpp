@@ -7,7 +7,10 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 using namespace sheaf;
@@ -128,7 +131,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel) {
   }
   // Work on a copy, so that the input stays as it was on failure.
   func::FuncOp source = kernel.clone();
-  auto erase = llvm::make_scope_exit([&] { source.erase(); });
+  llvm::scope_exit erase([&] { source.erase(); });
   if (failed(decompose(source, error)))
     return fail();
   {
@@ -168,6 +171,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel) {
   lowered->setAttr(kGrainAttr, builder.getI64IntegerAttr(plan.grain));
   lowered->setAttr(kFlopsAttr, builder.getI64IntegerAttr(flops));
   lowered->setAttr(kBytesAttr, builder.getI64IntegerAttr(bytes));
+  lowered->setAttr(kInputsAttr, builder.getI64IntegerAttr(kernel.getNumArguments()));
   if (!plan.inPlace.empty())
     lowered->setAttr(kInPlaceAttr, builder.getDenseI64ArrayAttr(plan.inPlace));
   lowered.setVisibility(kernel.getVisibility());
@@ -214,7 +218,7 @@ bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
   auto type = builder.getFunctionType(TypeRange(inputs.getArrayRef()),
                                       TypeRange(ValueRange(results)));
   auto function = func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
-  auto erase = llvm::make_scope_exit([&] { function.erase(); });
+  llvm::scope_exit erase([&] { function.erase(); });
   builder.setInsertionPointToStart(function.addEntryBlock());
   IRMapping mapping;
   mapping.map(inputs.getArrayRef(), function.getArguments());

@@ -56,9 +56,9 @@ SmallVector<int64_t> cpu::reducedSizes(Operation *op) {
   return sizes;
 }
 
-SmallVector<Indices> cpu::reducedPlaces(Operation *op, ArrayRef<Index> place,
+std::vector<Indices> cpu::reducedPlaces(Operation *op, ArrayRef<Index> place,
                                         ArrayRef<Index> reduced) {
-  SmallVector<Indices> places;
+  std::vector<Indices> places;
   if (auto reduce = dyn_cast<ReduceOp>(op)) {
     Indices input;
     size_t next = 0, taken = 0;
@@ -92,7 +92,7 @@ SmallVector<Indices> cpu::reducedPlaces(Operation *op, ArrayRef<Index> place,
 }
 
 bool cpu::operandPlaces(Indexing &indexing, Operation *op, ArrayRef<Index> place,
-                        SmallVectorImpl<Indices> &places) {
+                        std::vector<Indices> &places) {
   if (isScalarOp(op)) {
     for (Value operand : op->getOperands()) {
       ArrayRef<int64_t> shape = tensorOf(operand).getShape();
@@ -182,7 +182,7 @@ LogicalResult Demand::visit(Value value, const Indices &place) {
     access(value, indexing.linearize(place, shape));
     return success();
   }
-  SmallVector<Indices> places;
+  std::vector<Indices> places;
   if (operandPlaces(indexing, op, place, places)) {
     for (auto [operand, at] : llvm::zip_equal(op->getOperands(), places))
       if (failed(visit(operand, at)))
@@ -271,7 +271,7 @@ LogicalResult Demand::visitRandom(RandomOp random, const Indices &place) {
 
 LogicalResult Demand::visitReduction(Operation *op, const Indices &place) {
   Reduction reduction{op, place, {}};
-  SmallVector<Index> reduced;
+  Indices reduced;
   for (int64_t size : reducedSizes(op)) {
     reduction.variables.push_back(
         indexing.addLoop(0, size - 1, indexing.depth(place) + 1));
@@ -451,14 +451,14 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   Indexing indexing;
   std::optional<Demand> demand;
   SmallVector<unsigned> variables;
-  SmallVector<Index> stores;
+  Indices stores;
   for (bool joined : {false, true}) {
     indexing = Indexing();
     demand.emplace(indexing);
     variables.clear();
     stores.clear();
     plan.loopsOf.clear();
-    SmallVector<Index> loops;
+    Indices loops;
     for (int64_t size : sizes) {
       variables.push_back(indexing.addLoop(0, size - 1, variables.size() + 1));
       loops.push_back(indexing.of(variables.back()));
@@ -483,7 +483,7 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
     }
     if (joined)
       break;
-    SmallVector<Index> offsets = stores;
+    Indices offsets = stores;
     for (const Demand::Access &access : demand->accesses)
       offsets.push_back(access.offset);
     sizes = joinLoops(indexing, variables, sizes, offsets);

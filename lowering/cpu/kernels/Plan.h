@@ -13,6 +13,7 @@
 #include "lowering/cpu/kernels/Index.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include <set>
+#include <vector>
 
 namespace sheaf::cpu {
 
@@ -33,7 +34,7 @@ llvm::SmallVector<int64_t> reducedSizes(mlir::Operation *op);
 
 /// Where a reduction op reads its operands for the result's `place` and the
 /// indices along the reduced dimensions.
-llvm::SmallVector<Indices> reducedPlaces(mlir::Operation *op,
+std::vector<Indices> reducedPlaces(mlir::Operation *op,
                                          llvm::ArrayRef<Index> place,
                                          llvm::ArrayRef<Index> reduced);
 
@@ -41,7 +42,7 @@ llvm::SmallVector<Indices> reducedPlaces(mlir::Operation *op,
 /// those; false where `op` is not such an op.
 bool operandPlaces(Indexing &indexing, mlir::Operation *op,
                    llvm::ArrayRef<Index> place,
-                   llvm::SmallVectorImpl<Indices> &places);
+                   std::vector<Indices> &places);
 
 /// Where nn.gather reads its indices.
 Indices gatherIndicesPlace(nn::GatherOp gather, llvm::ArrayRef<Index> place);
@@ -92,11 +93,11 @@ public:
   mlir::LogicalResult visit(mlir::Value value, const Indices &place);
 
   Indexing &indexing;
-  llvm::SmallVector<Access> accesses;
-  llvm::SmallVector<Reduction> reductions;
+  std::vector<Access> accesses;
+  std::vector<Reduction> reductions;
   /// Values of an index where something begins or ends (in pad, concatenate): a
   /// loop that is cut there does not need to test.
-  llvm::SmallVector<std::pair<Index, int64_t>> borders;
+  std::vector<std::pair<Index, int64_t>> borders;
   std::string error;
 
 private:
@@ -144,7 +145,7 @@ struct Plan {
   llvm::SmallVector<int64_t> inPlace;
   /// Reductions with the same loops and of the same rank in the order of
   /// dependence, which are done in one loop.
-  llvm::SmallVector<llvm::SmallVector<mlir::Operation *>> groups;
+  std::vector<llvm::SmallVector<mlir::Operation *>> groups;
 
   int64_t blocks() const {
     return block ? (sizes[*lane] + block - 1) / block : 1;
