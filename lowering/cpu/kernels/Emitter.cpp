@@ -265,13 +265,15 @@ Value Emitter::bufferOf(Value tensor) {
     value = dense.reshape(RankedTensorType::get({elements}, element));
   }
   auto type = MemRefType::get({elements}, element);
-  OpBuilder global(module.getContext());
-  global.setInsertionPointToStart(module.getBody());
+  OpBuilder global(kernel);
   auto op = memref::GlobalOp::create(
       global, loc, (kernel.getName() + "_constant").str(),
       global.getStringAttr("private"), type, value, /*constant=*/true,
       global.getI64IntegerAttr(64));
-  SymbolTable(module).insert(op);
+  // A name that nobody has, in the place where the op is.
+  SymbolTable table(module);
+  op->remove();
+  table.insert(op, kernel->getIterator());
   At at(*this, 0);
   Value buffer = make<memref::GetGlobalOp>(type, op.getName());
   buffers[tensor] = buffer;

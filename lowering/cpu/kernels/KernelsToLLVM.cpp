@@ -163,8 +163,16 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
     pm.getDependentDialects(registry);
   }
   void runOnOperation() final {
-    if (failed(lowerKernelsToLLVM(getOperation())))
-      signalPassFailure();
+    SmallVector<ModuleOp> modules;
+    getOperation().walk([&](ModuleOp module) {
+      if (llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+            return function->hasAttr(kKernelAttr);
+          }))
+        modules.push_back(module);
+    });
+    for (ModuleOp module : modules)
+      if (failed(lowerKernelsToLLVM(module)))
+        return signalPassFailure();
   }
 };
 } // namespace
