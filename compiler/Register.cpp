@@ -5,6 +5,7 @@
 #include "dialects/NN/NN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
+#include "lowering/cpu/kernels/Kernels.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
@@ -26,4 +27,5 @@ void sheaf::registerSheafPasses() {
   registerNNPasses();
   registerPrecisionPasses();
   registerExecToLLVMPasses();
+  cpu::registerKernelPasses();
 }
