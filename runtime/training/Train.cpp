@@ -396,7 +396,7 @@ int Training::run() {
     program.device.startProfile(static_cast<int64_t>(manifest.kernels.size()));
   Progress progress(first, steps, options.quiet);
   double started = seconds();
-  losses.reserve(std::max<int64_t>(0, steps - first));
+  losses.reserve(std::clamp<int64_t>(steps - first, 0, 1 << 20));
 
   // What was needed up to here goes back, so that the growth of the process
   // from here on is what the steps need.

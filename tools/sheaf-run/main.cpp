@@ -36,9 +36,9 @@ int run(const RunOptions &options) {
   checkBlas(device.pool);
   if (!options.call.empty())
     return callEntries(options, device, artifact);
+  installSignals();
   if (options.verify)
     return verify(options, device, artifact);
-  installSignals();
   return train(options, device, artifact);
 }
 } // namespace
