@@ -22,7 +22,7 @@ namespace sheaf::nn {
 
 // Predicates of the tensor types that ops take.
 bool isStaticTensor(mlir::Type type);
-bool isScalarTensor(mlir::Type type);
+bool isScalarOperand(mlir::Type type);
 bool isAnyElement(mlir::Type type);
 bool isFloatElement(mlir::Type type);
 bool isNumberElement(mlir::Type type);
@@ -32,6 +32,9 @@ bool isBoolElement(mlir::Type type);
 /// The element type in which sums, norms, losses and logarithms are kept: f32 for
 /// bf16 and f16, else `element` itself.
 mlir::Type getStatisticsType(mlir::Type element);
+
+/// Whether `to` holds every number of the element type `from`. i1 is no number.
+bool isExactCast(mlir::Type from, mlir::Type to);
 
 template <typename ConcreteOp>
 class ElementwiseTrait

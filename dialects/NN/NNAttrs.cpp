@@ -36,9 +36,20 @@ static ParseResult parseNumber(AsmParser &parser, double &value) {
   return success();
 }
 
+/// The shortest text that reads back as the same number: `0.02`, `1`, `1.0e-5`.
 static void printNumber(raw_ostream &os, const llvm::APFloat &value) {
   SmallString<24> text;
-  value.toString(text, 17, 0, /*TruncateZero=*/false);
+  for (unsigned digits = 1; digits <= 17; ++digits) {
+    text.clear();
+    value.toString(text, digits, /*FormatMaxPadding=*/4,
+                   /*TruncateZero=*/true);
+    // The parser takes an exponent after a fraction only.
+    if (size_t e = text.find_first_of("eE");
+        e != StringRef::npos && !StringRef(text).contains('.'))
+      text.insert(text.begin() + e, {'.', '0'});
+    if (llvm::APFloat(value.getSemantics(), text).bitwiseIsEqual(value))
+      break;
+  }
   os << text;
 }
 
@@ -57,8 +68,7 @@ Attribute ParamAttr::parse(AsmParser &parser, Type) {
     return {};
   Init init = Init::Constant;
   double value = 0;
-  if (parser.parseComma() || parser.parseKeyword("init") ||
-      parser.parseEqual())
+  if (parser.parseComma() || parser.parseKeyword("init") || parser.parseEqual())
     return {};
   StringRef kind;
   SMLoc loc = parser.getCurrentLocation();
@@ -143,10 +153,10 @@ void RopeScalingAttr::print(AsmPrinter &printer) const {
   os << ", original = " << getOriginal() << ">";
 }
 
-LogicalResult RopeScalingAttr::verify(
-    llvm::function_ref<InFlightDiagnostic()> emitError, StringRef kind,
-    llvm::APFloat factor, llvm::APFloat low, llvm::APFloat high,
-    int64_t original) {
+LogicalResult
+RopeScalingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                        StringRef kind, llvm::APFloat factor, llvm::APFloat low,
+                        llvm::APFloat high, int64_t original) {
   if (kind != "linear" && kind != "llama3")
     return emitError() << "unknown rotary scaling '" << kind
                        << "', expected 'linear' or 'llama3'";

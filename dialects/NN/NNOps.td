@@ -30,9 +30,8 @@ def NN_BoolTensor : NN_Tensor<"::sheaf::nn::isBoolElement($_self)", "i1">;
 def NN_WeightTensor : NN_Tensor<
   "::sheaf::nn::isFloatElement($_self) || ::sheaf::nn::isBoolElement($_self)",
   "f64, f32, bf16, f16 or i1">;
-def NN_Scalar : NN_Tensor<
-  "::sheaf::nn::isFloatElement($_self) && ::sheaf::nn::isScalarTensor($_self)",
-  "f64 or f32, and rank 0">;
+def NN_Scalar : Type<CPred<"::sheaf::nn::isScalarOperand($_self)">,
+    "tensor of rank 0 with element type f64 or f32", "::mlir::RankedTensorType">;
 
 /// A number, signed in C++.
 def NN_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
@@ -71,13 +70,14 @@ class NN_UnaryOp<string mnemonic, string text, string formula,
                  Type tensor = NN_FloatTensor, list<Trait> traits = [ByGradient]>
     : NN_ElementwiseOp<mnemonic,
         !listconcat([SameOperandsAndResultType], traits)> {
+  defvar element = !if(!eq(tensor, NN_BoolTensor), "i1", "f32");
   let summary = text;
   let description = formula # [{, element by element.
 
     Example:
 
     ```mlir
-    %y = nn.}] # mnemonic # [{ %x : tensor<4x8xf32>
+    %y = nn.}] # mnemonic # " %x : tensor<4x8x" # element # [{>
     ```
   }];
   let arguments = (ins tensor:$input);
@@ -89,6 +89,7 @@ class NN_UnaryOp<string mnemonic, string text, string formula,
 class NN_BinaryOp<string mnemonic, string text, string formula,
                   Type tensor = NN_NumberTensor, list<Trait> traits = [ByGradient]>
     : NN_ElementwiseOp<mnemonic, !listconcat([ByInference], traits)> {
+  defvar element = !if(!eq(tensor, NN_BoolTensor), "i1", "f32");
   let summary = text;
   let description = formula # [{. Shapes broadcast as in NumPy: aligned at the
     last dimension, a size of 1 stretches. Where all types are the same, one is
@@ -97,8 +98,9 @@ class NN_BinaryOp<string mnemonic, string text, string formula,
     Example:
 
     ```mlir
-    %y = nn.}] # mnemonic # [{ %a, %b : tensor<4x8xf32>
-    %z = nn.}] # mnemonic # [{ %a, %c : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+    %y = nn.}] # mnemonic # " %a, %b : tensor<4x8x" # element # [{>
+    %z = nn.}] # mnemonic # " %a, %c : (tensor<4x8x" # element # ">, tensor<8x" # element
+      # ">) -> tensor<4x8x" # element # [{>
     ```
   }];
   let arguments = (ins tensor:$lhs, tensor:$rhs);
@@ -137,8 +139,12 @@ def NN_GeluTanhOp : NN_UnaryOp<"gelu_tanh", "Gaussian error linear unit, tanh fo
   "x * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3))) / 2, the `gelu_new` of GPT-2",
   NN_FloatTensor, [ByGradient, ByDecomposition]>;
 
-def NN_AddOp : NN_BinaryOp<"add", "sum", "a + b", NN_NumberTensor, [ByGradient, Commutative]>;
-def NN_SubOp : NN_BinaryOp<"sub", "difference", "a - b">;
+def NN_AddOp : NN_BinaryOp<"add", "sum", "a + b", NN_NumberTensor, [ByGradient, Commutative]> {
+  let hasCanonicalizer = 1;
+}
+def NN_SubOp : NN_BinaryOp<"sub", "difference", "a - b"> {
+  let hasCanonicalizer = 1;
+}
 def NN_MulOp : NN_BinaryOp<"mul", "product", "a * b", NN_NumberTensor, [ByGradient, Commutative]>;
 def NN_DivOp : NN_BinaryOp<"div", "quotient",
   "a / b; for integers rounded toward zero, and 0 where b is 0">;
@@ -168,8 +174,9 @@ def NN_CompareOp : NN_ElementwiseOp<"compare", [ByInference]> {
   let arguments = (ins NN_PredicateAttr:$predicate, NN_NumberTensor:$lhs, NN_NumberTensor:$rhs);
   let results = (outs NN_BoolTensor:$result);
   let assemblyFormat = [{
-    $predicate $lhs `,` $rhs attr-dict `:` functional-type(operands, results)
+    custom<Word>($predicate) $lhs `,` $rhs attr-dict `:` functional-type(operands, results)
   }];
+  let hasFolder = 1;
 }
 
 def NN_SelectOp : NN_ElementwiseOp<"select", [ByInference, ByGradient]> {
@@ -247,8 +254,9 @@ def NN_ReduceOp : NN_Op<"reduce", [ByInference, ByRule, ByGradient]> {
   let summary = "reduction over dimensions";
   let description = [{
     `sum`, `max`, `min`, `mean` or `sum_of_squares` over the listed dimensions
-    (ascending), which go away, or stay with size 1 under `keep`. The gradient of
-    `max` and `min` is shared equally by the elements that attain them.
+    (ascending), which go away, or stay with size 1 under `keep`. Sums are kept
+    in the wider of f32 and the element type. The gradient of `max` and `min` is
+    shared equally by the elements that attain them.
 
     Example:
 
@@ -261,7 +269,7 @@ def NN_ReduceOp : NN_Op<"reduce", [ByInference, ByRule, ByGradient]> {
                        DenseI64ArrayAttr:$dims, UnitAttr:$keep);
   let results = (outs NN_NumberTensor:$result);
   let assemblyFormat = [{
-    $kind $input `dims` $dims (`keep` $keep^)? attr-dict `:` functional-type(operands, results)
+    custom<Word>($kind) $input `dims` $dims (`keep` $keep^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasFolder = 1;
   let hasCanonicalizer = 1;
@@ -304,6 +312,7 @@ def NN_TransposeOp : NN_Op<"transpose", [ByInference, ByRule, ByGradient]> {
   let results = (outs NN_AnyTensor:$result);
   let assemblyFormat = "$input $permutation attr-dict `:` functional-type(operands, results)";
   let hasFolder = 1;
+  let hasCanonicalizer = 1;
 }
 
 def NN_BroadcastOp : NN_Op<"broadcast", [ByRule, ByGradient]> {
@@ -540,7 +549,7 @@ def NN_RandomOp : NN_Op<"random", [ByRule]> {
                        UnitAttr:$sample_dim);
   let results = (outs NN_FloatTensor:$result);
   let assemblyFormat = [{
-    $distribution $key `,` $stream (`sample_dim` $sample_dim^)? attr-dict
+    custom<Word>($distribution) $key `,` $stream (`sample_dim` $sample_dim^)? attr-dict
     `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;

@@ -485,24 +485,6 @@ static ValueFactors broadcastFactors(ArrayRef<int64_t> shape,
   return value;
 }
 
-/// Whether `to` holds every value of `from`.
-static bool isExact(Type from, Type to) {
-  if (from == to)
-    return true;
-  auto fromFloat = dyn_cast<FloatType>(from), toFloat = dyn_cast<FloatType>(to);
-  if (fromFloat && toFloat) {
-    const llvm::fltSemantics &a = fromFloat.getFloatSemantics();
-    const llvm::fltSemantics &b = toFloat.getFloatSemantics();
-    return llvm::APFloat::isRepresentableBy(a, b);
-  }
-  if (!from.isInteger())
-    return false;
-  unsigned bits = from.getIntOrFloatBitWidth();
-  if (to.isInteger())
-    return bits <= to.getIntOrFloatBitWidth() && !from.isInteger(1);
-  return !from.isInteger(1) && toFloat.getFPMantissaWidth() >= bits;
-}
-
 ShardingRule sheaf::nn::getElementwiseRule(Operation *op) {
   RuleBuilder b;
   if (op->getNumResults() == 0)
@@ -540,7 +522,7 @@ ShardingRule sheaf::nn::getElementwiseRule(Operation *op) {
       .Case<CastOp>([&](CastOp cast) {
         Type from = cast.getInput().getType().getElementType();
         Type to = cast.getType().getElementType();
-        if (isExact(from, to))
+        if (isExactCast(from, to))
           b.joint({0});
         // Rounding keeps the order; to i1 it does not hold.
         if (!to.isInteger(1))

@@ -36,9 +36,10 @@ bool sheaf::nn::isStaticTensor(Type type) {
       return false;
   return elements <= (int64_t(1) << 59);
 }
-bool sheaf::nn::isScalarTensor(Type type) {
+bool sheaf::nn::isScalarOperand(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.getRank() == 0;
+  return tensor && tensor.getRank() == 0 &&
+         isa<Float64Type, Float32Type>(tensor.getElementType());
 }
 bool sheaf::nn::isFloatElement(Type type) {
   Type element = elementOf(type);
@@ -66,6 +67,20 @@ Type sheaf::nn::getStatisticsType(Type element) {
   if (element.isBF16() || element.isF16())
     return Float32Type::get(element.getContext());
   return element;
+}
+
+bool sheaf::nn::isExactCast(Type from, Type to) {
+  if (from == to)
+    return true;
+  auto fromFloat = dyn_cast<FloatType>(from), toFloat = dyn_cast<FloatType>(to);
+  if (fromFloat && toFloat)
+    return llvm::APFloat::isRepresentableBy(fromFloat.getFloatSemantics(),
+                                            toFloat.getFloatSemantics());
+  if (fromFloat || from.isInteger(1) || to.isInteger(1))
+    return false;
+  unsigned bits = from.getIntOrFloatBitWidth();
+  return toFloat ? toFloat.getFPMantissaWidth() >= bits
+                 : to.getIntOrFloatBitWidth() >= bits;
 }
 
 FailureOr<SmallVector<int64_t>>
@@ -172,8 +187,19 @@ LogicalResult CastOp::verify() {
 }
 
 //===----------------------------------------------------------------------===//
-// Assembly of ops that broadcast
+// Assembly
 //===----------------------------------------------------------------------===//
+
+/// An attribute that is one word of an enumeration.
+template <typename EnumAttr>
+static ParseResult parseWord(OpAsmParser &parser, EnumAttr &attribute) {
+  attribute = dyn_cast_or_null<EnumAttr>(EnumAttr::parse(parser, Type()));
+  return failure(!attribute);
+}
+template <typename EnumAttr>
+static void printWord(OpAsmPrinter &printer, Operation *, EnumAttr attribute) {
+  printer << attribute.getValue();
+}
 
 static ParseResult parseBroadcastTypes(OpAsmParser &parser, Type &lhs, Type &rhs,
                                        Type &result) {

@@ -32,4 +32,23 @@ def NNDecompose : Pass<"nn-decompose"> {
   ];
 }
 
+def NNPrintRules : Pass<"nn-print-rules"> {
+  let summary = "Say the sharding rule of each op";
+  let description = [{
+    A remark on each op that is no function and no terminator: its rule, or that
+    it has none and is replicated. A rule that does not fit its op is an error.
+    Changes nothing.
+
+    ```mlir
+    %y = nn.einsum "bsd,df->bsf"(%x, %w) : (tensor<8x64x32xf32>, tensor<32x96xf32>) -> tensor<8x64x96xf32>
+    ```
+
+    gives
+
+    ```
+    remark: rule: [b][s][d], [d][f] -> [b][s][f] {b=8, s=64, d=32 sum, f=96} linear separate(0, 1)
+    ```
+  }];
+}
+
 #endif // SHEAF_PASSES_NN_PASSES_TD
