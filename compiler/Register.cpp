@@ -9,6 +9,7 @@
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
+#include "passes/recompute/Passes.h"
 #include "passes/step/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
@@ -28,6 +29,7 @@ void sheaf::registerSheafPasses() {
   registerMemoryPasses();
   registerNNPasses();
   registerPrecisionPasses();
+  registerRecomputePasses();
   registerStepPasses();
   registerExecToLLVMPasses();
 }

@@ -363,7 +363,6 @@ static SmallVector<Operation *> inOrder(const llvm::SetVector<Operation *> &ops)
 
 LogicalResult Differentiator::buildLayer(func::FuncOp function, ArrayRef<bool> needed,
                                          ArrayRef<bool> given, Layer &layer) {
-  MLIRContext *context = function.getContext();
   // The copy stays outside of the module.
   OwningOpRef<func::FuncOp> owner(function.clone());
   func::FuncOp copy = *owner;
@@ -392,134 +391,62 @@ LogicalResult Differentiator::buildLayer(func::FuncOp function, ArrayRef<bool> n
     return failure();
   results.assign(body.getTerminator()->operand_begin(), body.getTerminator()->operand_end());
 
-  SmallVector<Value> inputGradients, parameterGradients;
-  SmallVector<LayerValue> inputResults, parameterResults;
+  StringRef name = function.getName();
+  LayerBlock block{arguments,
+                   cotangentOf,
+                   results,
+                   {},
+                   {},
+                   {},
+                   (name + "_backward").str(),
+                   (name + "_input_gradient").str(),
+                   (name + "_weight_gradient").str(),
+                   function.getLoc()};
+  SmallVector<Value> inputGradients, allGradients;
   for (unsigned i = 0; i < arguments; ++i)
     if (gradients[i]) {
-      (isParam[i] ? parameterGradients : inputGradients).push_back(gradients[i]);
-      (isParam[i] ? parameterResults : inputResults).push_back({LayerValue::Argument, i});
+      (isParam[i] ? block.parameterGradients : block.inputGradients)
+          .emplace_back(i, gradients[i]);
+      allGradients.push_back(gradients[i]);
+      if (!isParam[i])
+        inputGradients.push_back(gradients[i]);
     }
-  if (inputGradients.empty() && parameterGradients.empty())
+  if (allGradients.empty())
     return success();
 
   // Cut the gradient ops: what input gradients need, and the rest.
-  SmallVector<Value> allGradients(inputGradients);
-  llvm::append_range(allGradients, parameterGradients);
-  llvm::SetVector<Operation *> all = sliceOf(allGradients, collector.ops);
   llvm::SetVector<Operation *> forInputs = sliceOf(inputGradients, collector.ops);
-  SmallVector<Operation *> inputOps = inOrder(forInputs), weightOps;
-  for (Operation *op : inOrder(all)) {
-    bool isInput = forInputs.contains(op);
-    setRole(op, isInput ? "input_gradient" : "weight_gradient");
-    if (!isInput)
-      weightOps.push_back(op);
-  }
+  block.gradientOps = inOrder(sliceOf(allGradients, collector.ops));
+  for (Operation *op : block.gradientOps)
+    setRole(op, forInputs.contains(op) ? "input_gradient" : "weight_gradient");
   for (Operation &op : body.without_terminator())
     if (!collector.ops.contains(&op))
       setRole(&op, "forward");
 
-  // Everything that the gradients read of the forward.
-  Part backward = completePart(inOrder(all), allGradients);
   SmallVector<Value> kept;
-  auto describe = [&](Value value, ArrayRef<Value> handed) -> LayerValue {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      unsigned number = argument.getArgNumber();
-      if (number < arguments)
-        return {LayerValue::Argument, number};
-      return {LayerValue::Cotangent, cotangentOf[number - arguments]};
-    }
-    auto position = [&](ArrayRef<Value> values) -> std::optional<unsigned> {
-      const Value *found = llvm::find(values, value);
-      return found == values.end() ? std::nullopt
-                                   : std::optional<unsigned>(found - values.begin());
-    };
-    if (auto index = position(handed))
-      return {LayerValue::Handed, *index};
-    if (auto index = position(results))
-      return {LayerValue::Result, *index};
-    auto index = position(kept);
-    if (!index) {
-      index = kept.size();
-      kept.push_back(value);
-    }
-    return {LayerValue::Kept, *index};
-  };
-  /// Orders the inputs of a part as the functions' operands stand, and says what
-  /// each is.
-  auto order = [&](Part &part, ArrayRef<Value> handed) {
-    SmallVector<std::pair<LayerValue, Value>> inputs;
-    for (Value value : part.inputs)
-      inputs.emplace_back(describe(value, handed), value);
-    llvm::stable_sort(inputs, [](const auto &a, const auto &b) {
-      return std::make_pair(a.first.kind, a.first.index) <
-             std::make_pair(b.first.kind, b.first.index);
-    });
-    SmallVector<LayerValue> values;
-    part.inputs.clear();
-    for (auto [what, value] : inputs) {
-      values.push_back(what);
-      part.inputs.push_back(value);
-    }
-    return values;
-  };
-  layer.operands = order(backward, {});
-
-  // What the second part reads of the first is handed over, unless it is only
-  // moved or constant.
-  Part weight = completePart(weightOps, parameterGradients);
-  SmallVector<Value> handed;
-  for (Value value : weight.inputs)
-    if (Operation *op = value.getDefiningOp(); op && forInputs.contains(op))
-      handed.push_back(value);
-  SmallVector<Value> inputOutputs(inputGradients);
-  llvm::append_range(inputOutputs, handed);
-  Part input = completePart(inputOps, inputOutputs);
-  SmallVector<LayerValue> inputOperands = order(input, {});
-  SmallVector<LayerValue> weightOperands = order(weight, handed);
-  SmallVector<LayerValue> allResults(inputResults);
-  llvm::append_range(allResults, parameterResults);
-  for (unsigned i = 0; i < handed.size(); ++i)
-    inputResults.push_back({LayerValue::Handed, i});
-
-  StringRef name = function.getName();
-  Location loc = function.getLoc();
-  auto finish = [&](func::FuncOp made, ArrayRef<LayerValue> operands,
-                    ArrayRef<LayerValue> what) {
-    made->setAttr(nn::kLayerAttr, UnitAttr::get(context));
-    made->setAttr(kOperandsAttr, getLayerValuesAttr(context, operands));
-    made->setAttr(kResultsAttr, getLayerValuesAttr(context, what));
-    return made;
-  };
-  layer.backward = finish(makeFunction(symbols, (name + "_backward").str(), loc, backward,
-                                       backward.inputs, allGradients),
-                          layer.operands, allResults);
-  func::FuncOp inputFunction =
-      finish(makeFunction(symbols, (name + "_input_gradient").str(), loc, input,
-                          input.inputs, inputOutputs),
-             inputOperands, inputResults);
-  func::FuncOp weightFunction =
-      finish(makeFunction(symbols, (name + "_weight_gradient").str(), loc, weight,
-                          weight.inputs, parameterGradients),
-             weightOperands, parameterResults);
-  for (LayerValue value : allResults)
+  LayerSet set =
+      makeGradientFunctions(symbols, block, [](Value) { return false; }, kept);
+  layer.backward = set.backward;
+  auto operandsOf = readLayerValues(set.backward, kOperandsAttr);
+  auto resultsOf = readLayerValues(set.backward, kResultsAttr);
+  if (failed(operandsOf) || failed(resultsOf))
+    return failure();
+  layer.operands = *operandsOf;
+  for (LayerValue value : *resultsOf)
     layer.results.push_back(value.index);
 
   // The forward function: the copy without gradients.
   SmallVector<Value> outputs(results);
   llvm::append_range(outputs, kept);
-  Part forward = completePart({}, outputs, [](Value) { return true; });
-  layer.forward =
-      makeFunction(symbols, (name + "_forward").str(), loc, forward,
+  Part forward = completePart({}, outputs, [](Value value) { return bool(value.getDefiningOp()); });
+  layer.forward = set.forward =
+      makeFunction(symbols, (name + "_forward").str(), function.getLoc(), forward,
                    llvm::to_vector_of<Value>(body.getArguments().take_front(arguments)),
                    outputs);
   for (unsigned i = 0; i < arguments; ++i)
     if (DictionaryAttr attributes = function.getArgAttrDict(i))
       layer.forward.setArgAttrs(i, attributes);
-  layer.forward->setAttr(nn::kLayerAttr, UnitAttr::get(context));
-  layer.forward->setAttr(kForwardOfAttr, function.getSymNameAttr());
-  layer.backward->setAttr(kForwardAttr, FlatSymbolRefAttr::get(layer.forward));
-  layer.backward->setAttr(kInputGradientAttr, FlatSymbolRefAttr::get(inputFunction));
-  layer.backward->setAttr(kWeightGradientAttr, FlatSymbolRefAttr::get(weightFunction));
+  linkLayerSet(set, function.getSymNameAttr());
   return success();
 }
 

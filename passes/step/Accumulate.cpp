@@ -213,7 +213,7 @@ NNAccumulate::separateCallees(func::FuncOp body, func::FuncOp gradient,
     auto follow = [&](func::FuncOp function) {
       function.walk([&](func::CallOp call) { add(call.getCallee()); });
       for (StringRef attribute : {kForwardAttr, kInputGradientAttr, kWeightGradientAttr})
-        if (auto name = function->getAttrOfType<FlatSymbolRefAttr>(attribute))
+        if (auto name = function->getAttrOfType<StringAttr>(attribute))
           add(name.getValue());
     };
     for (func::FuncOp root : roots)
@@ -253,9 +253,9 @@ NNAccumulate::separateCallees(func::FuncOp body, func::FuncOp gradient,
         call.setCallee(it->second);
     });
     for (StringRef attribute : {kForwardAttr, kInputGradientAttr, kWeightGradientAttr})
-      if (auto name = function->getAttrOfType<FlatSymbolRefAttr>(attribute))
+      if (auto name = function->getAttrOfType<StringAttr>(attribute))
         if (auto it = renamed.find(name.getValue()); it != renamed.end())
-          function->setAttr(attribute, FlatSymbolRefAttr::get(it->second));
+          function->setAttr(attribute, it->second);
   };
   rename(body);
   llvm::for_each(result, rename);

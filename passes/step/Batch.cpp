@@ -121,6 +121,8 @@ private:
     FailureOr<LayerSet> set = readLayerSet(backward, symbols);
     if (failed(set))
       return failure();
+    if (!set->inputGradient)
+      return success();
     auto argumentsOf = [](func::FuncOp function) {
       return llvm::to_vector_of<Value>(function.getArguments());
     };
