@@ -7,8 +7,8 @@
 using namespace mlir;
 using namespace sheaf;
 
-static constexpr StringLiteral kKindNames[] = {"argument", "result", "kept", "cotangent",
-                                               "handed"};
+static constexpr StringLiteral kKindNames[] = {"argument", "result", "kept",
+                                               "cotangent", "handed"};
 
 std::string LayerValue::str() const {
   return (kKindNames[kind] + " " + Twine(index)).str();
@@ -24,11 +24,13 @@ std::optional<LayerValue> LayerValue::parse(StringRef text) {
   return value;
 }
 
-ArrayAttr sheaf::getLayerValuesAttr(MLIRContext *context, ArrayRef<LayerValue> values) {
+ArrayAttr sheaf::getLayerValuesAttr(MLIRContext *context,
+                                    ArrayRef<LayerValue> values) {
   Builder builder(context);
-  return builder.getArrayAttr(llvm::map_to_vector(values, [&](LayerValue value) -> Attribute {
-    return builder.getStringAttr(value.str());
-  }));
+  return builder.getArrayAttr(
+      llvm::map_to_vector(values, [&](LayerValue value) -> Attribute {
+        return builder.getStringAttr(value.str());
+      }));
 }
 
 FailureOr<SmallVector<LayerValue>> sheaf::readLayerValues(func::FuncOp function,
@@ -39,20 +41,24 @@ FailureOr<SmallVector<LayerValue>> sheaf::readLayerValues(func::FuncOp function,
                                             : function.getNumResults();
   if (!list || list.size() != count)
     return function.emitOpError("has ")
-           << attribute << " = " << function->getAttr(attribute) << ", expected a list of "
-           << count << ", as nn-differentiate writes it";
+           << attribute << " = " << function->getAttr(attribute)
+           << ", expected a list of " << count
+           << ", as nn-differentiate writes it";
   for (Attribute item : list) {
     auto text = dyn_cast<StringAttr>(item);
-    std::optional<LayerValue> value = text ? LayerValue::parse(text) : std::nullopt;
+    std::optional<LayerValue> value =
+        text ? LayerValue::parse(text) : std::nullopt;
     if (!value)
       return function.emitOpError("has ")
-             << item << " in " << attribute << ", expected for instance \"kept 0\"";
+             << item << " in " << attribute
+             << ", expected for instance \"kept 0\"";
     values.push_back(*value);
   }
   return values;
 }
 
-FailureOr<LayerSet> sheaf::readLayerSet(func::FuncOp backward, SymbolTable &symbols) {
+FailureOr<LayerSet> sheaf::readLayerSet(func::FuncOp backward,
+                                        SymbolTable &symbols) {
   LayerSet set;
   set.backward = backward;
   for (auto [attribute, function] :
@@ -63,9 +69,11 @@ FailureOr<LayerSet> sheaf::readLayerSet(func::FuncOp backward, SymbolTable &symb
       *function = symbols.lookup<func::FuncOp>(name);
   if (!set.forward || bool(set.inputGradient) != bool(set.weightGradient))
     return backward.emitOpError("names the functions ")
-           << backward->getAttr(kForwardAttr) << ", " << backward->getAttr(kInputGradientAttr)
-           << " and " << backward->getAttr(kWeightGradientAttr)
-           << ", expected the first, and both or none of the others, in the module";
+           << backward->getAttr(kForwardAttr) << ", "
+           << backward->getAttr(kInputGradientAttr) << " and "
+           << backward->getAttr(kWeightGradientAttr)
+           << ", expected the first, and both or none of the others, in the "
+              "module";
   return set;
 }
 
@@ -84,7 +92,8 @@ bool sheaf::isRebuilt(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return false;
-  if (isa<nn::ConstantOp, nn::IotaOp, nn::ReshapeOp, nn::TransposeOp, nn::BroadcastOp>(op))
+  if (isa<nn::ConstantOp, nn::IotaOp, nn::ReshapeOp, nn::TransposeOp,
+          nn::BroadcastOp>(op))
     return true;
   // A slice of an argument; the source of any other may be much larger than it.
   if (isa<nn::SliceOp>(op))
@@ -115,7 +124,8 @@ Part sheaf::completePart(ArrayRef<Operation *> ops, ArrayRef<Value> outputs,
       read(operand);
   Part part;
   part.ops = chosen.takeVector();
-  llvm::sort(part.ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  llvm::sort(part.ops,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   // A value may have been read before the op that defines it was chosen.
   llvm::SmallPtrSet<Operation *, 32> inside(part.ops.begin(), part.ops.end());
   for (Value value : inputs)
@@ -126,28 +136,33 @@ Part sheaf::completePart(ArrayRef<Operation *> ops, ArrayRef<Value> outputs,
     if (x != y)
       return x && y ? x->isBeforeInBlock(y) : !x;
     if (x)
-      return cast<OpResult>(a).getResultNumber() < cast<OpResult>(b).getResultNumber();
-    return cast<BlockArgument>(a).getArgNumber() < cast<BlockArgument>(b).getArgNumber();
+      return cast<OpResult>(a).getResultNumber() <
+             cast<OpResult>(b).getResultNumber();
+    return cast<BlockArgument>(a).getArgNumber() <
+           cast<BlockArgument>(b).getArgNumber();
   });
   return part;
 }
 
-func::FuncOp sheaf::makeFunction(SymbolTable &symbols, StringRef name, Location loc,
-                                 const Part &part, ArrayRef<Value> inputs,
+func::FuncOp sheaf::makeFunction(SymbolTable &symbols, StringRef name,
+                                 Location loc, const Part &part,
+                                 ArrayRef<Value> inputs,
                                  ArrayRef<Value> outputs) {
   auto type = FunctionType::get(loc.getContext(), ValueRange(inputs).getTypes(),
                                 ValueRange(outputs).getTypes());
   auto function = func::FuncOp::create(loc, name, type);
   function.setPrivate();
+  function.setNoInline(true); // A layer stays a function.
   Block *body = function.addEntryBlock();
   OpBuilder builder = OpBuilder::atBlockEnd(body);
   IRMapping mapping;
   mapping.map(inputs, body->getArguments());
   for (Operation *op : part.ops)
     builder.clone(*op, mapping);
-  func::ReturnOp::create(builder, loc, llvm::map_to_vector(outputs, [&](Value value) {
-    return mapping.lookup(value);
-  }));
+  func::ReturnOp::create(builder, loc,
+                         llvm::map_to_vector(outputs, [&](Value value) {
+                           return mapping.lookup(value);
+                         }));
   symbols.insert(function);
   return function;
 }
@@ -158,10 +173,12 @@ struct LayerNames {
   const LayerBlock &layer;
   SmallVectorImpl<Value> &kept;
 
-  static std::optional<unsigned> positionIn(ArrayRef<Value> values, Value value) {
+  static std::optional<unsigned> positionIn(ArrayRef<Value> values,
+                                            Value value) {
     const Value *found = llvm::find(values, value);
-    return found == values.end() ? std::nullopt
-                                 : std::optional<unsigned>(found - values.begin());
+    return found == values.end()
+               ? std::nullopt
+               : std::optional<unsigned>(found - values.begin());
   }
 
   LayerValue describe(Value value, ArrayRef<Value> handed) {
@@ -169,7 +186,8 @@ struct LayerNames {
       unsigned number = argument.getArgNumber();
       if (number < layer.arguments)
         return {LayerValue::Argument, number};
-      return {LayerValue::Cotangent, layer.cotangentOf[number - layer.arguments]};
+      return {LayerValue::Cotangent,
+              layer.cotangentOf[number - layer.arguments]};
     }
     if (auto index = positionIn(handed, value))
       return {LayerValue::Handed, *index};
@@ -204,12 +222,15 @@ struct LayerNames {
 };
 } // namespace
 
-LayerSet sheaf::makeGradientFunctions(SymbolTable &symbols, const LayerBlock &layer,
+LayerSet sheaf::makeGradientFunctions(SymbolTable &symbols,
+                                      const LayerBlock &layer,
                                       function_ref<bool(Value)> recompute,
                                       SmallVectorImpl<Value> &kept) {
   MLIRContext *context = layer.loc.getContext();
   LayerNames names{layer, kept};
-  auto rebuild = [&](Value value) { return isRebuilt(value) || recompute(value); };
+  auto rebuild = [&](Value value) {
+    return isRebuilt(value) || recompute(value);
+  };
   SmallVector<Value> inputOutputs, parameterOutputs;
   SmallVector<LayerValue> inputResults, parameterResults;
   for (auto [argument, gradient] : layer.inputGradients) {
@@ -228,7 +249,8 @@ LayerSet sheaf::makeGradientFunctions(SymbolTable &symbols, const LayerBlock &la
   SmallVector<Operation *> inputOps, weightOps;
   for (Operation *op : layer.gradientOps) {
     auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
-    (role && role.getValue() == "weight_gradient" ? weightOps : inputOps).push_back(op);
+    (role && role.getValue() == "weight_gradient" ? weightOps : inputOps)
+        .push_back(op);
   }
   llvm::SmallPtrSet<Operation *, 32> inFirst(inputOps.begin(), inputOps.end());
 
@@ -252,33 +274,35 @@ LayerSet sheaf::makeGradientFunctions(SymbolTable &symbols, const LayerBlock &la
 
   auto make = [&](StringRef name, const Part &part, ArrayRef<Value> values,
                   ArrayRef<LayerValue> operands, ArrayRef<LayerValue> what) {
-    func::FuncOp made = makeFunction(symbols, name, layer.loc, part, part.inputs, values);
+    func::FuncOp made =
+        makeFunction(symbols, name, layer.loc, part, part.inputs, values);
     made->setAttr(nn::kLayerAttr, UnitAttr::get(context));
     made->setAttr(kOperandsAttr, getLayerValuesAttr(context, operands));
     made->setAttr(kResultsAttr, getLayerValuesAttr(context, what));
     return made;
   };
   LayerSet set;
-  set.backward = make(layer.backwardName, backward, outputs, backwardOperands, results);
-  set.inputGradient =
-      make(layer.inputGradientName, input, inputOutputs, inputOperands, inputResults);
-  set.weightGradient =
-      make(layer.weightGradientName, weight, parameterOutputs, weightOperands, parameterResults);
+  set.backward =
+      make(layer.backwardName, backward, outputs, backwardOperands, results);
+  set.inputGradient = make(layer.inputGradientName, input, inputOutputs,
+                           inputOperands, inputResults);
+  set.weightGradient = make(layer.weightGradientName, weight, parameterOutputs,
+                            weightOperands, parameterResults);
   return set;
 }
 
 void sheaf::linkLayerSet(const LayerSet &set, StringAttr layer) {
   set.forward->setAttr(nn::kLayerAttr, UnitAttr::get(layer.getContext()));
   set.forward->setAttr(kForwardOfAttr, layer);
-  func::FuncOp backward = set.backward, forward = set.forward, input = set.inputGradient,
-               weight = set.weightGradient;
+  func::FuncOp backward = set.backward, forward = set.forward,
+               input = set.inputGradient, weight = set.weightGradient;
   backward->setAttr(kForwardAttr, forward.getSymNameAttr());
   backward->setAttr(kInputGradientAttr, input.getSymNameAttr());
   backward->setAttr(kWeightGradientAttr, weight.getSymNameAttr());
 }
 
-/// Checks, from `function` on, that every callee is there, has one block, and does
-/// not reach itself. `path` holds the functions on the way.
+/// Checks, from `function` on, that every callee is there, has one block, and
+/// does not reach itself. `path` holds the functions on the way.
 static LogicalResult checkCalls(func::FuncOp function, SymbolTable &symbols,
                                 llvm::SetVector<Operation *> &path,
                                 llvm::SmallPtrSetImpl<Operation *> &done) {
@@ -292,11 +316,13 @@ static LogicalResult checkCalls(func::FuncOp function, SymbolTable &symbols,
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
     if (!callee || callee.isDeclaration())
       return call.emitOpError("calls @")
-             << call.getCallee() << ", which has no body; define it in this module";
+             << call.getCallee()
+             << ", which has no body; define it in this module";
     if (path.contains(callee))
       return call.emitOpError("calls @")
-             << call.getCallee() << " from within it; a function that calls itself cannot "
-                                    "be taken apart";
+             << call.getCallee()
+             << " from within it; a function that calls itself cannot "
+                "be taken apart";
     if (failed(checkCalls(callee, symbols, path, done)))
       return failure();
   }
@@ -313,7 +339,8 @@ LogicalResult sheaf::inlineCalls(func::FuncOp function, SymbolTable &symbols) {
   for (Operation *op = &function.getBody().front().front(); op;) {
     Operation *next = op->getNextNode();
     auto call = dyn_cast<func::CallOp>(op);
-    auto callee = call ? symbols.lookup<func::FuncOp>(call.getCallee()) : func::FuncOp();
+    auto callee =
+        call ? symbols.lookup<func::FuncOp>(call.getCallee()) : func::FuncOp();
     if (callee && !callee->hasAttr(nn::kLayerAttr)) {
       OpBuilder builder(call);
       IRMapping mapping;
@@ -324,7 +351,8 @@ LogicalResult sheaf::inlineCalls(func::FuncOp function, SymbolTable &symbols) {
         first = first ? first : copy;
       }
       SmallVector<Value> results;
-      for (Value value : callee.getBody().front().getTerminator()->getOperands())
+      for (Value value :
+           callee.getBody().front().getTerminator()->getOperands())
         results.push_back(mapping.lookup(value));
       call->replaceAllUsesWith(results);
       call->erase();

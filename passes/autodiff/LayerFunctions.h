@@ -42,8 +42,8 @@ struct LayerValue {
   static std::optional<LayerValue> parse(llvm::StringRef text);
 };
 
-/// The attribute that lists `values`, and its reading; failure with a diagnostic
-/// on `function` where the attribute is missing or malformed.
+/// The attribute that lists `values`, and its reading; failure with a
+/// diagnostic on `function` where the attribute is missing or malformed.
 mlir::ArrayAttr getLayerValuesAttr(mlir::MLIRContext *context,
                                    llvm::ArrayRef<LayerValue> values);
 mlir::FailureOr<llvm::SmallVector<LayerValue>>
@@ -78,8 +78,9 @@ Part completePart(llvm::ArrayRef<mlir::Operation *> ops,
 
 /// Makes a private function named `name` (or like it) of `part`: its arguments
 /// are `inputs`, which hold `part.inputs`, its results `outputs`.
-mlir::func::FuncOp makeFunction(mlir::SymbolTable &symbols, llvm::StringRef name,
-                                mlir::Location loc, const Part &part,
+mlir::func::FuncOp makeFunction(mlir::SymbolTable &symbols,
+                                llvm::StringRef name, mlir::Location loc,
+                                const Part &part,
                                 llvm::ArrayRef<mlir::Value> inputs,
                                 llvm::ArrayRef<mlir::Value> outputs);
 
@@ -92,21 +93,23 @@ struct LayerBlock {
   /// In block order, each with its role: input or weight gradient.
   llvm::SmallVector<mlir::Operation *> gradientOps;
   /// By argument. What is a parameter belongs to the weight gradients.
-  llvm::SmallVector<std::pair<unsigned, mlir::Value>> inputGradients, parameterGradients;
+  llvm::SmallVector<std::pair<unsigned, mlir::Value>> inputGradients,
+      parameterGradients;
 
   std::string backwardName, inputGradientName, weightGradientName;
   mlir::Location loc;
 };
 
-/// Makes the three gradient functions of a layer, without `forward`, and lists in
-/// `kept` the values that the forward function has to return for them. Forward
-/// values for which `recompute` holds are computed again.
-LayerSet makeGradientFunctions(mlir::SymbolTable &symbols, const LayerBlock &layer,
+/// Makes the three gradient functions of a layer, without `forward`, and lists
+/// in `kept` the values that the forward function has to return for them.
+/// Forward values for which `recompute` holds are computed again.
+LayerSet makeGradientFunctions(mlir::SymbolTable &symbols,
+                               const LayerBlock &layer,
                                llvm::function_ref<bool(mlir::Value)> recompute,
                                llvm::SmallVectorImpl<mlir::Value> &kept);
 
-/// Says on the functions of `set` which others belong to it. `layer` is the name
-/// of what its forward computes.
+/// Says on the functions of `set` which others belong to it. `layer` is the
+/// name of what its forward computes.
 void linkLayerSet(const LayerSet &set, mlir::StringAttr layer);
 
 /// Inlines, in `function`, the calls of functions that are not layers.

@@ -29,14 +29,14 @@ def NNRecompute : Pass<"nn-recompute", "::mlir::ModuleOp"> {
       %y = nn.sin %a : tensor<4xf32>
       return %y, %a : tensor<4xf32>, tensor<4xf32>
     }
-    func.func private @layer_backward(%a: tensor<4xf32>, %dy: tensor<4xf32>) -> tensor<4xf32>
+    func.func private @layer_backward(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
 
     after `--nn-recompute=policy=full`:
 
     ```mlir
-    func.func private @layer_forward(%x: tensor<4xf32>) -> tensor<4xf32>
-    func.func private @layer_backward(%x: tensor<4xf32>, %dy: tensor<4xf32>) -> tensor<4xf32>
+    func.func private @layer_forward(tensor<4xf32>) -> tensor<4xf32>
+    func.func private @layer_backward(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     ```
   }];
   let options = [

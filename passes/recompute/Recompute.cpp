@@ -1,12 +1,12 @@
 //===- Recompute.cpp - Less memory for more computation -------------------===//
 //
-// Forward and backward of a layer are put into one block again, and cut anew with
-// other values kept between them.
+// Forward and backward of a layer are put into one block again, and cut anew
+// with other values kept between them.
 //
 //===----------------------------------------------------------------------===//
 
-#include "passes/recompute/Passes.h"
 #include "passes/autodiff/LayerFunctions.h"
+#include "passes/recompute/Passes.h"
 
 namespace sheaf {
 #define GEN_PASS_DEF_NNRECOMPUTE
@@ -22,8 +22,9 @@ struct NNRecompute : sheaf::impl::NNRecomputeBase<NNRecompute> {
 
   void runOnOperation() final {
     if (policy != "none" && policy != "selective" && policy != "full") {
-      emitError(getOperation().getLoc()) << "nn-recompute: option 'policy' is '" << policy
-                                         << "', expected none, selective or full";
+      emitError(getOperation().getLoc())
+          << "nn-recompute: option 'policy' is '" << policy
+          << "', expected none, selective or full";
       return signalPassFailure();
     }
     if (policy == "none")
@@ -49,7 +50,8 @@ private:
 };
 } // namespace
 
-LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) {
+LogicalResult NNRecompute::rewrite(func::FuncOp backward,
+                                   SymbolTable &symbols) {
   FailureOr<LayerSet> found = readLayerSet(backward, symbols);
   if (failed(found))
     return failure();
@@ -74,8 +76,9 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
     StringRef callee = call.getCallee();
     if ((old.inputGradient && callee == old.inputGradient.getName()) ||
         (old.weightGradient && callee == old.weightGradient.getName())) {
-      call.emitOpError("calls a part of a backward; run nn-recompute before the backward is "
-                       "cut in two");
+      call.emitOpError(
+          "calls a part of a backward; run nn-recompute before the backward is "
+          "cut in two");
       return WalkResult::interrupt();
     }
     if (callee == old.forward.getName())
@@ -109,20 +112,21 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
     return success();
 
   // One block that computes the layer and its gradients.
-  OwningOpRef<func::FuncOp> owner(
-      func::FuncOp::create(backward.getLoc(), "layer", old.forward.getFunctionType()));
+  OwningOpRef<func::FuncOp> owner(func::FuncOp::create(
+      backward.getLoc(), "layer", old.forward.getFunctionType()));
   func::FuncOp scratch = *owner;
   Block *block = scratch.addEntryBlock();
-  LayerBlock layer{scratch.getNumArguments(),
-                   {},
-                   {},
-                   {},
-                   {},
-                   {},
-                   backward.getName().str(),
-                   backward->getAttrOfType<StringAttr>(kInputGradientAttr).str(),
-                   backward->getAttrOfType<StringAttr>(kWeightGradientAttr).str(),
-                   backward.getLoc()};
+  LayerBlock layer{
+      scratch.getNumArguments(),
+      {},
+      {},
+      {},
+      {},
+      {},
+      backward.getName().str(),
+      backward->getAttrOfType<StringAttr>(kInputGradientAttr).str(),
+      backward->getAttrOfType<StringAttr>(kWeightGradientAttr).str(),
+      backward.getLoc()};
   OpBuilder builder = OpBuilder::atBlockEnd(block);
   IRMapping mapping;
   mapping.map(old.forward.getArguments(), block->getArguments());
@@ -130,13 +134,16 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
   for (Operation &op : old.forward.getBody().front().without_terminator())
     forwardOps.insert(builder.clone(op, mapping));
   SmallVector<Value> forwardValues;
-  for (Value value : old.forward.getBody().front().getTerminator()->getOperands())
+  for (Value value :
+       old.forward.getBody().front().getTerminator()->getOperands())
     forwardValues.push_back(mapping.lookup(value));
-  layer.results.assign(forwardValues.begin(), forwardValues.begin() + resultCount);
+  layer.results.assign(forwardValues.begin(),
+                       forwardValues.begin() + resultCount);
 
   IRMapping inner;
   llvm::DenseSet<Value> given;
-  for (auto [value, argument] : llvm::zip_equal(*operands, backward.getArguments())) {
+  for (auto [value, argument] :
+       llvm::zip_equal(*operands, backward.getArguments())) {
     switch (value.kind) {
     case LayerValue::Argument:
       inner.map(argument, block->getArgument(value.index));
@@ -149,11 +156,13 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
       inner.map(argument, forwardValues[resultCount + value.index]);
       break;
     case LayerValue::Cotangent:
-      inner.map(argument, block->addArgument(argument.getType(), argument.getLoc()));
+      inner.map(argument,
+                block->addArgument(argument.getType(), argument.getLoc()));
       layer.cotangentOf.push_back(value.index);
       break;
     case LayerValue::Handed:
-      return backward.emitOpError("is handed a value, which only a weight gradient is");
+      return backward.emitOpError(
+          "is handed a value, which only a weight gradient is");
     }
   }
   for (Operation &op : backward.getBody().front().without_terminator()) {
@@ -175,12 +184,14 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
   }
   for (auto [value, gradient] : llvm::zip_equal(
            *results, backward.getBody().front().getTerminator()->getOperands()))
-    (parameters.contains(value.index) ? layer.parameterGradients : layer.inputGradients)
+    (parameters.contains(value.index) ? layer.parameterGradients
+                                      : layer.inputGradients)
         .emplace_back(value.index, inner.lookup(gradient));
 
   auto recompute = [&](Value value) {
     Operation *op = value.getDefiningOp();
-    return op && forwardOps.contains(op) && !given.contains(value) && !isKept(op);
+    return op && forwardOps.contains(op) && !given.contains(value) &&
+           !isKept(op);
   };
   StringAttr layerName = old.forward->getAttrOfType<StringAttr>(kForwardOfAttr);
   std::string forwardName = old.forward.getName().str();
@@ -195,13 +206,16 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
   LayerSet set = makeGradientFunctions(symbols, layer, recompute, kept);
   SmallVector<Value> outputs(layer.results);
   llvm::append_range(outputs, kept);
-  Part forward =
-      completePart({}, outputs, [](Value value) { return bool(value.getDefiningOp()); });
-  set.forward = makeFunction(
-      symbols, forwardName, layer.loc, forward,
-      llvm::to_vector_of<Value>(block->getArguments().take_front(layer.arguments)), outputs);
+  Part forward = completePart(
+      {}, outputs, [](Value value) { return bool(value.getDefiningOp()); });
+  set.forward =
+      makeFunction(symbols, forwardName, layer.loc, forward,
+                   llvm::to_vector_of<Value>(
+                       block->getArguments().take_front(layer.arguments)),
+                   outputs);
   set.forward.setAllArgAttrs(argumentAttributes);
-  linkLayerSet(set, layerName ? layerName : StringAttr::get(&getContext(), forwardName));
+  linkLayerSet(set, layerName ? layerName
+                              : StringAttr::get(&getContext(), forwardName));
 
   auto newOperands = readLayerValues(set.backward, kOperandsAttr);
   if (failed(newOperands))
@@ -209,8 +223,8 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
   llvm::DenseMap<Operation *, func::CallOp> replaced;
   for (Operation *call : forwardCalls) {
     OpBuilder here(call);
-    auto made =
-        func::CallOp::create(here, call->getLoc(), set.forward, call->getOperands());
+    auto made = func::CallOp::create(here, call->getLoc(), set.forward,
+                                     call->getOperands());
     made->setDiscardableAttrs(call->getDiscardableAttrDictionary());
     for (unsigned i = 0; i < resultCount; ++i)
       call->getResult(i).replaceAllUsesWith(made.getResult(i));
@@ -231,7 +245,8 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward, SymbolTable &symbols) 
             call.getOperand(llvm::find(*operands, value) - operands->begin()));
     }
     OpBuilder here(call);
-    auto made = func::CallOp::create(here, call->getLoc(), set.backward, values);
+    auto made =
+        func::CallOp::create(here, call->getLoc(), set.backward, values);
     made->setDiscardableAttrs(call->getDiscardableAttrDictionary());
     call->replaceAllUsesWith(made);
     call->erase();
