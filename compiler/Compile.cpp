@@ -120,7 +120,13 @@ LogicalResult Compilation::makeLLVM() {
   if (failed(entries))
     return failure();
   manifest = std::move(*entries);
-  return failure(failed(runPasses("kernels", "cpu-lower-kernels")) ||
+  FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
+  if (failed(processor))
+    return failure();
+  StringRef features = processor->features;
+  int vectorBytes = features.contains("+avx512f") ? 64 : features.contains("+avx2") ? 32 : 16;
+  return failure(failed(runPasses("kernels", "cpu-lower-kernels{vector-bytes=" +
+                                                 Twine(vectorBytes) + "}")) ||
                  failed(runPasses("host", "exec-to-llvm")) ||
                  failed(runPasses("machine", "cpu-kernels-to-llvm")));
 }
@@ -170,12 +176,28 @@ static SmallVector<OwningOpRef<ModuleOp>> splitKernels(ModuleOp module) {
   auto kernels = module.lookupSymbol<ModuleOp>(exec::kKernelsName);
   if (!kernels)
     return parts;
+  // Parts end behind a kernel's entry; what it uses (its body, constants) stands
+  // in front of it, and declarations of library functions are copied to each part.
   constexpr int perPart = 8;
-  int count = 0;
+  SmallVector<Operation *> declarations;
+  int count = perPart;
   for (Operation &op : llvm::make_early_inc_range(*kernels.getBody())) {
-    if (count++ % perPart == 0)
+    if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op); function && function.isExternal()) {
+      declarations.push_back(&op);
+      continue;
+    }
+    if (count == perPart) {
       parts.push_back(ModuleOp::create(kernels.getLoc()));
+      count = 0;
+    }
     op.moveBefore(parts.back()->getBody(), parts.back()->getBody()->end());
+    auto function = dyn_cast<LLVM::LLVMFuncOp>(op);
+    count += function && function.getLinkage() == LLVM::Linkage::External;
+  }
+  for (OwningOpRef<ModuleOp> &part : parts) {
+    OpBuilder builder = OpBuilder::atBlockBegin(part->getBody());
+    for (Operation *declaration : declarations)
+      builder.clone(*declaration);
   }
   kernels.erase();
   return parts;

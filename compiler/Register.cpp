@@ -5,6 +5,7 @@
 #include "dialects/NN/NN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
+#include "lowering/cpu/kernels/Kernels.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
@@ -32,4 +33,5 @@ void sheaf::registerSheafPasses() {
   registerRecomputePasses();
   registerStepPasses();
   registerExecToLLVMPasses();
+  cpu::registerKernelPasses();
 }
