@@ -83,7 +83,7 @@ struct RoleSetter : OpBuilder::Listener {
 static bool computesSame(Operation *op, Operation *gradient,
                          SymbolTable &symbols) {
   if (op->getName() != gradient->getName() ||
-      op->getOperands() != gradient->getOperands())
+      !llvm::equal(op->getOperands(), gradient->getOperands()))
     return false;
   if (auto call = dyn_cast<func::CallOp>(op)) {
     StringRef name = cast<func::CallOp>(gradient).getCallee();
