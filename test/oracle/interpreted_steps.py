@@ -7,7 +7,8 @@ in f64:
 
   - loss, gradients and norm against the NumPy models of models.py, for several numbers of
     microbatches and recompute policies;
-  - the same with dropout, where microbatches and recompute must change nothing;
+  - the same with dropout, and with masks and smoothing, where microbatches and recompute
+    must change nothing;
   - seven steps of AdamW and SGD against optimizers.py, whose scalars are f32;
   - the two parts of each layer_backward against the whole.
 """
@@ -189,6 +190,21 @@ def labels(op, key):
     return re.findall(r'"([^"]*)"', op.attributes[key])
 
 
+def check_masks(opt, path, title, model, params):
+    """Documents, window and smoothing: microbatches and recompute change nothing."""
+    values = inputs(model, params)
+    random = np.random.default_rng(4)
+    values["batch", "documents"] = np.sort(
+        random.integers(0, 3, (BATCH, model.seq)).astype(np.int32), -1)
+    base = Program(opt, path, passes(1, "none")).call("gradients", values)
+    plain, _ = models.loss_and_gradients(model, params, values["batch", "tokens"],
+                                         values["batch", "targets"])
+    check(f"{title}: the masks matter", abs(base["result", "loss"] - plain) > 1e-6)
+    for m, policy in VARIANTS[1:]:
+        program = Program(opt, path, passes(m, policy))
+        same(f"{title} m={m} {policy}", program.call("gradients", values), base)
+
+
 def check_dropout(opt, path, title, model, params):
     values = inputs(model, params)
     base = None
@@ -283,6 +299,9 @@ def main():
                 dropout = write_model(tools, folder, family, model, "--dropout=0.2")
                 check_dropout(opt, dropout, "gpt with dropout", model, params)
                 check_optimizer(opt, path, family, model, params)
+                masked = write_model(tools, folder, family, model, "--documents",
+                                     "--window=3", "--label-smoothing=0.1")
+                check_masks(opt, masked, "gpt with masks", model, params)
     print(f"{checks - len(failures)} passed, {len(failures)} failed")
     return 1 if failures or not checks else 0
 
