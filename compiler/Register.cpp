@@ -6,11 +6,11 @@
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
 #include "lowering/cpu/kernels/Kernels.h"
-#include "lowering/cpu/kernels/Kernels.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
+#include "passes/recompute/Passes.h"
 #include "passes/step/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
@@ -26,12 +26,12 @@ void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
 void sheaf::registerSheafPasses() {
   mlir::registerTransformsPasses();
   registerNNToExecPasses();
+  registerAutodiffPasses();
   registerMemoryPasses();
   registerNNPasses();
-  registerAutodiffPasses();
-  registerStepPasses();
-  cpu::registerKernelPasses();
   registerPrecisionPasses();
+  registerRecomputePasses();
+  registerStepPasses();
   registerExecToLLVMPasses();
   cpu::registerKernelPasses();
 }
