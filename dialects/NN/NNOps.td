@@ -16,7 +16,8 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class NN_Tensor<string elementPredicate, string elements> : Type<
     And<[CPred<"::sheaf::nn::isStaticTensor($_self)">, CPred<elementPredicate>]>,
-    "tensor with static dimensions of at least 1 and elements " # elements,
+    "tensor with static dimensions of at least 1 and at most 2^59 elements of type "
+      # elements,
     "::mlir::RankedTensorType">;
 
 def NN_AnyTensor : NN_Tensor<"::sheaf::nn::isAnyElement($_self)",

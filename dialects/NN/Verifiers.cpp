@@ -318,7 +318,7 @@ static LogicalResult checkDims(std::optional<Location> loc, ArrayRef<int64_t> di
   for (auto [i, dim] : llvm::enumerate(dims))
     if (dim < 0 || dim >= rank || (i > 0 && dims[i - 1] >= dim))
       return emitOptionalError(loc, "dims ", shapeText(dims),
-                               " must be ascending, distinct and between 0 and ", rank - 1);
+                               " must be ascending, distinct, at least 0 and below the rank, ", rank);
   return success();
 }
 
@@ -952,9 +952,19 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
                      << ", expected tensor<4xi32>";
     return success();
   }
-  if (name == kScalarAttr || name == kStateAttr || name == "nn.name")
-    return success(isa<StringAttr>(attribute.getValue()) ||
-                   (name == kStateAttr && isa<ArrayAttr>(attribute.getValue())));
+  if (name == kScalarAttr || name == "nn.name") {
+    if (!isa<StringAttr>(attribute.getValue()))
+      return where() << "has " << name << " = " << attribute.getValue()
+                     << ", expected a name in quotes";
+    return success();
+  }
+  if (name == kStateAttr) {
+    auto pair = dyn_cast<ArrayAttr>(attribute.getValue());
+    if (!pair || pair.size() != 2 || !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
+      return where() << "has nn.state = " << attribute.getValue()
+                     << ", expected [\"kind of state\", \"name of parameter\"]";
+    return success();
+  }
   if (name == "nn.default" || name == "nn.axes")
     return success();
   return where() << "has the unknown attribute '" << name
