@@ -37,8 +37,18 @@ inline constexpr llvm::StringLiteral kScratchAttr = "exec.scratch_bytes";
 /// On a function on buffers: how many of its arguments are only read.
 inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
 /// On a function on buffers: it is an entry of the artifact. An array with one
-/// [kind, name] for each argument.
+/// [kind, name] for each argument, with a third element where there is more to
+/// say: the nn.param of a parameter, the value of a scalar.
 inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
+/// On a lowered kernel: the size of its index space and the items of a task, and
+/// what one launch costs.
+inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";
+inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
+inline constexpr llvm::StringLiteral kFlopsAttr = "exec.flops";
+inline constexpr llvm::StringLiteral kBytesAttr = "exec.bytes";
+/// On a module: what its launches and products are, in the order of their ids: an
+/// array of dictionaries {name, kind, flops, bytes, loc}.
+inline constexpr llvm::StringLiteral kTableAttr = "exec.table";
 
 } // namespace sheaf::exec
 

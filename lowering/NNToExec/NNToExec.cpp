@@ -243,10 +243,19 @@ bool FunctionLowering::mayWriteInto(Value result, Value overwritten, Block *bloc
   return true;
 }
 
-/// [kind, name] of an argument or result of an entry.
-static ArrayAttr bufferName(Builder &builder, StringRef kind, const Twine &name) {
-  return builder.getArrayAttr(
-      {builder.getStringAttr(kind), builder.getStringAttr(name)});
+/// [kind, name] of an argument or result of an entry; a third attribute says more
+/// where there is more to say.
+static ArrayAttr bufferName(Builder &builder, StringRef kind, const Twine &name,
+                            Attribute info = {}) {
+  SmallVector<Attribute, 3> parts{builder.getStringAttr(kind), builder.getStringAttr(name)};
+  if (info)
+    parts.push_back(info);
+  return builder.getArrayAttr(parts);
+}
+
+static bool isSameBuffer(Attribute a, Attribute b) {
+  auto x = cast<ArrayAttr>(a), y = cast<ArrayAttr>(b);
+  return x[0] == y[0] && x[1] == y[1];
 }
 
 ArrayAttr FunctionLowering::entryBuffers() {
@@ -254,14 +263,14 @@ ArrayAttr FunctionLowering::entryBuffers() {
   StringRef entry = function.getName();
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
-      names.push_back(bufferName(builder, "parameter", param.getName().getValue()));
+      names.push_back(bufferName(builder, "parameter", param.getName().getValue(), param));
     else if (auto role = function.getArgAttrOfType<StringAttr>(i, nn::kBatchAttr))
       names.push_back(bufferName(builder, "batch", role.getValue()));
     else if (function.getArgAttr(i, nn::kRngAttr))
       names.push_back(bufferName(builder, "rng", "rng"));
     else if (auto scalar = function.getArgAttrOfType<StringAttr>(i, nn::kScalarAttr))
       names.push_back(bufferName(builder, scalar.getValue() == "step" ? "step" : "scalar",
-                                 scalar.getValue()));
+                                 scalar.getValue(), function.getArgAttr(i, "nn.default")));
     else if (auto state = function.getArgAttrOfType<ArrayAttr>(i, nn::kStateAttr))
       names.push_back(state);
     else if (auto name = function.getArgAttrOfType<StringAttr>(i, "nn.name"))
@@ -317,7 +326,7 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
     Value overwritten;
     if (function.isPublic())
       for (unsigned a = 0; a < reads; ++a)
-        if (entry[a] == entry[reads + i])
+        if (isSameBuffer(entry[a], entry[reads + i]))
           overwritten = function.getArgument(a);
     bool ok = !wanted.contains(value) && mayWriteInto(value, overwritten, &source);
     direct.push_back(ok || value == overwritten);

@@ -1,0 +1,31 @@
+//===- Register.cpp - Dialects and passes of Sheaf ------------------------===//
+
+#include "compiler/Compile.h"
+#include "dialects/Exec/Exec.h"
+#include "dialects/NN/NN.h"
+#include "lowering/ExecToLLVM/ExecToLLVM.h"
+#include "lowering/NNToExec/NNToExec.h"
+#include "lowering/cpu/kernels/Kernels.h"
+#include "passes/memory/Passes.h"
+#include "passes/nn/Passes.h"
+#include "passes/precision/Passes.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Transforms/Passes.h"
+
+void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
+  registry.insert<nn::NNDialect, exec::ExecDialect, mlir::func::FuncDialect,
+                  mlir::arith::ArithDialect, mlir::scf::SCFDialect,
+                  mlir::memref::MemRefDialect, mlir::LLVM::LLVMDialect>();
+  mlir::func::registerInlinerExtension(registry);
+  registerCodegenDialects(registry);
+}
+
+void sheaf::registerSheafPasses() {
+  mlir::registerTransformsPasses();
+  registerNNToExecPasses();
+  registerMemoryPasses();
+  registerNNPasses();
+  registerPrecisionPasses();
+  registerExecToLLVMPasses();
+  cpu::registerKernelPasses();
+}

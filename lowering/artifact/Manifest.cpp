@@ -1,0 +1,108 @@
+//===- Manifest.cpp - What the runtime must know of an artifact -----------===//
+
+#include "dialects/Exec/Exec.h"
+#include "dialects/NN/NN.h"
+#include "lowering/artifact/Artifact.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace sheaf;
+namespace json = llvm::json;
+
+static FailureOr<StringRef> typeName(Operation *op, Type type) {
+  if (type.isF64())
+    return StringRef("f64");
+  if (type.isF32())
+    return StringRef("f32");
+  if (type.isBF16())
+    return StringRef("bf16");
+  if (type.isF16())
+    return StringRef("f16");
+  if (isa<Float8E4M3FNType>(type))
+    return StringRef("f8e4m3");
+  if (isa<Float8E5M2Type>(type))
+    return StringRef("f8e5m2");
+  if (type.isInteger(32))
+    return StringRef("i32");
+  if (type.isInteger(8))
+    return StringRef("i8");
+  if (type.isInteger(1))
+    return StringRef("i1");
+  return op->emitError("buffer of element type ") << type << " has no place in an artifact";
+}
+
+FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
+  json::Array buffers;
+  json::Object entries;
+  llvm::StringMap<int64_t> indices;
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    auto entry = function->getAttrOfType<ArrayAttr>(exec::kEntryAttr);
+    if (!entry)
+      continue;
+    auto scratch = function->getAttrOfType<IntegerAttr>(exec::kScratchAttr);
+    if (!scratch)
+      return LogicalResult(function.emitError("is not placed; run exec-place first"));
+    json::Array arguments;
+    for (auto [i, item] : llvm::enumerate(entry)) {
+      auto parts = cast<ArrayAttr>(item);
+      StringRef kind = cast<StringAttr>(parts[0]).getValue();
+      StringRef name = cast<StringAttr>(parts[1]).getValue();
+      auto type = cast<MemRefType>(function.getArgumentTypes()[i]);
+      FailureOr<StringRef> dtype = typeName(function, type.getElementType());
+      if (failed(dtype))
+        return failure();
+      auto [it, isNew] = indices.try_emplace((kind + ":" + name).str(), buffers.size());
+      if (isNew) {
+        json::Object buffer{{"name", name},
+                            {"kind", kind},
+                            {"dtype", *dtype},
+                            {"shape", json::Array(type.getShape())}};
+        if (kind == "batch")
+          buffer["role"] = name;
+        if (auto param = parts.size() > 2 ? dyn_cast<nn::ParamAttr>(parts[2])
+                                          : nn::ParamAttr()) {
+          json::Array axes;
+          for (StringAttr axis : param.getAxes())
+            axes.push_back(axis.getValue());
+          buffer["axes"] = std::move(axes);
+          buffer["frozen"] = param.getFrozen();
+          buffer["decay"] = param.getDecay();
+        }
+        if (auto value = parts.size() > 2 ? dyn_cast<FloatAttr>(parts[2]) : FloatAttr())
+          buffer["value"] = value.getValueAsDouble();
+        buffers.push_back(std::move(buffer));
+      } else {
+        const json::Object *known = buffers[it->second].getAsObject();
+        if (known->getString("dtype") != *dtype ||
+            *known->getArray("shape") != json::Array(type.getShape()))
+          return LogicalResult(function.emitError("uses the ")
+                               << kind << " '" << name << "' with type " << type
+                               << ", another entry with another type");
+      }
+      if (!llvm::is_contained(arguments, json::Value(it->second)))
+        arguments.push_back(it->second);
+    }
+    entries[function.getName()] =
+        json::Object{{"symbol", ("sheaf_" + function.getName()).str()},
+                     {"arguments", std::move(arguments)},
+                     {"arena_bytes", scratch.getInt()}};
+  }
+  return json::Object{{"buffers", std::move(buffers)}, {"entries", std::move(entries)}};
+}
+
+void sheaf::describeKernels(ModuleOp module, json::Object &manifest) {
+  json::Array kernels;
+  if (auto table = module->getAttrOfType<ArrayAttr>(exec::kTableAttr))
+    for (Attribute item : table) {
+      auto entry = cast<DictionaryAttr>(item);
+      json::Object kernel;
+      for (NamedAttribute field : entry) {
+        if (auto text = dyn_cast<StringAttr>(field.getValue()))
+          kernel[field.getName().getValue()] = text.getValue();
+        else if (auto value = dyn_cast<FloatAttr>(field.getValue()))
+          kernel[field.getName().getValue()] = value.getValueAsDouble();
+      }
+      kernels.push_back(std::move(kernel));
+    }
+  manifest["kernels"] = std::move(kernels);
+}

@@ -1,0 +1,919 @@
+//===- Emitter.cpp - Emits the loops of a kernel --------------------------===//
+
+#include "lowering/cpu/kernels/Emitter.h"
+#include "lowering/NNToLinalg/ScalarOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::cpu;
+using namespace sheaf::lowering;
+using namespace sheaf::nn;
+
+/// Each sum is taken in stretches of this many steps, and then over stretches,
+/// so that rounding errors grow with the root of the length at most.
+static constexpr int64_t kStretch = 64;
+
+//===----------------------------------------------------------------------===//
+// Scopes and loops
+//===----------------------------------------------------------------------===//
+
+Emitter::At::At(Emitter &emitter, unsigned depth) : emitter(emitter) {
+  for (unsigned i = depth + 1; i < emitter.scopes.size(); ++i)
+    inner.push_back(std::move(emitter.scopes[i]));
+  emitter.scopes.resize(depth + 1);
+}
+
+Emitter::At::~At() {
+  for (std::unique_ptr<Scope> &scope : inner)
+    emitter.scopes.push_back(std::move(scope));
+}
+
+Emitter::Emitter(func::FuncOp source, func::FuncOp kernel)
+    : source(source), kernel(kernel), loc(source.getLoc()) {
+  Block *entry = kernel.addEntryBlock();
+  open(entry);
+  func::ReturnOp::create(builder(), loc);
+  builder().setInsertionPoint(entry->getTerminator());
+  unsigned inputs = source.getNumArguments();
+  for (auto [tensor, memref] :
+       llvm::zip(source.getArguments(), entry->getArguments().take_front(inputs)))
+    buffers[tensor] = memref;
+  for (unsigned i = 0; i < source.getNumResults(); ++i)
+    outputs.push_back(entry->getArgument(inputs + i));
+  // One dimension is enough from here on.
+  auto flatten = [&](Value memref) -> Value {
+    auto type = cast<MemRefType>(memref.getType());
+    if (type.getRank() == 1)
+      return memref;
+    int64_t elements = type.getNumElements();
+    auto flat = MemRefType::get({elements}, type.getElementType());
+    return make<memref::ReinterpretCastOp>(flat, memref, /*offset=*/int64_t(0),
+                                           ArrayRef<int64_t>{elements},
+                                           ArrayRef<int64_t>{1});
+  };
+  for (BlockArgument tensor : source.getArguments())
+    buffers[tensor] = flatten(buffers[tensor]);
+  for (Value &output : outputs)
+    output = flatten(output);
+}
+
+void Emitter::open(Block *body) {
+  auto scope = std::make_unique<Scope>(
+      Scope{OpBuilder::atBlockBegin(body), {}, {}});
+  scopes.push_back(std::move(scope));
+}
+
+void Emitter::close(Operation *loop) {
+  scopes.pop_back();
+  builder().setInsertionPointAfter(loop);
+}
+
+Value Emitter::constant(int64_t value) {
+  return first(Index(value));
+}
+
+Emitter::Values Emitter::loop(Value low, Value high, int64_t step, int64_t lanes,
+                              std::pair<int64_t, int64_t> range,
+                              ArrayRef<Value> values, Body body) {
+  Value by = constant(step);
+  auto loop = make<scf::ForOp>(low, high, by, values);
+  // What is computed outside of the loop from now on goes in front of it.
+  builder().setInsertionPoint(loop);
+  open(loop.getBody());
+  Index index = indexing.of(indexing.addLoop(range.first, range.second, depth(),
+                                             lanes, loop.getInductionVar()));
+  Values next = body(index, llvm::to_vector(llvm::map_range(
+                                loop.getRegionIterArgs(),
+                                [](BlockArgument arg) -> Value { return arg; })));
+  if (!values.empty())
+    make<scf::YieldOp>(next);
+  close(loop);
+  return Values(loop.getResults());
+}
+
+Emitter::Values Emitter::loop(int64_t low, int64_t high, ArrayRef<Value> values,
+                              Body body) {
+  return loop(constant(low), constant(high), 1, 1, {low, high - 1}, values, body);
+}
+
+void Emitter::vectorLoop(Value low, Value high, std::pair<int64_t, int64_t> range,
+                         int64_t lanes, llvm::function_ref<void(Index)> body) {
+  auto run = [&](Index index, ArrayRef<Value>) -> Values {
+    body(index);
+    return {};
+  };
+  Value length = make<arith::SubIOp>(high, low);
+  Value rest = make<arith::RemUIOp>(length, constant(lanes));
+  Value middle = make<arith::SubIOp>(high, rest);
+  loop(low, middle, lanes, lanes, range, {}, run);
+  loop(middle, high, 1, 1, range, {}, run);
+}
+
+void Emitter::vectorLoop(int64_t low, int64_t high, int64_t lanes,
+                         llvm::function_ref<void(Index)> body) {
+  auto run = [&](Index index, ArrayRef<Value>) -> Values {
+    body(index);
+    return {};
+  };
+  while (lanes > kLanes && high - low < lanes)
+    lanes = kLanes;
+  int64_t middle = low + (high - low) / lanes * lanes;
+  std::pair<int64_t, int64_t> range{low, high - 1};
+  if (middle > low)
+    loop(constant(low), constant(middle), lanes, lanes, range, {}, run);
+  if (high > middle && lanes > kLanes)
+    vectorLoop(middle, high, kLanes, body);
+  else if (high > middle)
+    loop(constant(middle), constant(high), 1, 1, range, {}, run);
+}
+
+//===----------------------------------------------------------------------===//
+// Numbers
+//===----------------------------------------------------------------------===//
+
+static int64_t lanesOf(Value value) {
+  auto vector = dyn_cast<VectorType>(value.getType());
+  return vector ? vector.getDimSize(0) : 1;
+}
+
+Value Emitter::spread(Value scalar, int64_t lanes) {
+  if (lanes == 1 || isa<VectorType>(scalar.getType()))
+    return scalar;
+  return make<vector::BroadcastOp>(VectorType::get(lanes, scalar.getType()), scalar);
+}
+
+void Emitter::align(Values &values) {
+  int64_t lanes = 1;
+  for (Value value : values)
+    lanes = std::max(lanes, lanesOf(value));
+  for (Value &value : values)
+    value = spread(value, lanes);
+}
+
+Value Emitter::variable(unsigned number, bool allLanes) {
+  // A copy: new variables may move the others.
+  Variable v = indexing[number];
+  if (v.kind == Variable::Kind::Loop) {
+    if (v.lanes == 1 || !allLanes)
+      return v.value;
+        auto type = VectorType::get(v.lanes, builder().getIndexType());
+    Value steps = make<arith::ConstantOp>(DenseElementsAttr::get(type, [&] {
+      SmallVector<Attribute> numbers;
+      for (int64_t lane = 0; lane < v.lanes; ++lane)
+        numbers.push_back(builder().getIndexAttr(lane));
+      return numbers;
+    }()));
+    return make<arith::AddIOp>(spread(v.value, v.lanes), steps);
+  }
+  if (v.kind == Variable::Kind::Data)
+    return v.value;
+  Value base = v.lanes == 1 ? first(v.base) : all(v.base);
+  Value divisor = spread(constant(v.divisor), lanesOf(base));
+  bool positive = indexing.range(v.base).first >= 0;
+  if (v.kind == Variable::Kind::Div)
+    return positive ? make<arith::DivUIOp>(base, divisor).getResult()
+                    : make<arith::FloorDivSIOp>(base, divisor).getResult();
+  if (positive)
+    return make<arith::RemUIOp>(base, divisor);
+  Value quotient = make<arith::FloorDivSIOp>(base, divisor);
+  return make<arith::SubIOp>(base, make<arith::MulIOp>(quotient, divisor));
+}
+
+Value Emitter::first(const Index &index) {
+  At at(*this, indexing.depth(index));
+  Value &known = scopes.back()->numbers[{index, false}];
+  if (known)
+    return known;
+  Value sum;
+  for (const Index::Term &term : index.terms) {
+    Value value = variable(term.variable, false);
+    if (term.coefficient != 1)
+      value = make<arith::MulIOp>(value, constant(term.coefficient));
+    sum = sum ? make<arith::AddIOp>(sum, value).getResult() : value;
+  }
+  if (!sum)
+    sum = make<arith::ConstantIndexOp>(index.constant);
+  else if (index.constant)
+    sum = make<arith::AddIOp>(sum, constant(index.constant));
+  scopes.back()->numbers[{index, false}] = sum;
+  return sum;
+}
+
+Value Emitter::all(const Index &index) {
+  int64_t lanes = indexing.lanes(index).count;
+  if (lanes == 1)
+    return first(index);
+  At at(*this, indexing.depth(index));
+  if (Value known = scopes.back()->numbers[{index, true}])
+    return known;
+  Value sum = spread(constant(index.constant), lanes);
+  for (const Index::Term &term : index.terms) {
+    Value value = spread(variable(term.variable, true), lanes);
+    Value factor = spread(constant(term.coefficient), lanes);
+    sum = make<arith::AddIOp>(sum, make<arith::MulIOp>(value, factor));
+  }
+  scopes.back()->numbers[{index, true}] = sum;
+  return sum;
+}
+
+Value Emitter::asInteger(const Index &index, Type element) {
+  Indexing::Lanes lanes = indexing.lanes(index);
+  At at(*this, indexing.depth(index));
+  if (lanes.count == 1)
+    return make<arith::IndexCastOp>(element, first(index));
+  auto type = VectorType::get(lanes.count, element);
+  if (!lanes.step)
+    return make<arith::IndexCastOp>(type, all(index));
+  Value base = make<arith::IndexCastOp>(element, first(index));
+  SmallVector<Attribute> steps;
+  for (int64_t lane = 0; lane < lanes.count; ++lane)
+    steps.push_back(builder().getIntegerAttr(element, lane * *lanes.step));
+  return make<arith::AddIOp>(
+      spread(base, lanes.count),
+      make<arith::ConstantOp>(DenseElementsAttr::get(type, steps)));
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+Value Emitter::bufferOf(Value tensor) {
+  if (Value known = buffers.lookup(tensor))
+    return known;
+  // A dense constant: a global of the module.
+  auto constant = tensor.getDefiningOp<ConstantOp>();
+  auto module = kernel->getParentOfType<ModuleOp>();
+  ElementsAttr value = constant.getValue();
+  Type element = value.getElementType();
+  int64_t elements = value.getNumElements();
+  if (element.isInteger(1)) {
+    SmallVector<int8_t> bytes;
+    for (bool bit : value.getValues<bool>())
+      bytes.push_back(bit);
+    element = builder().getI8Type();
+    value = DenseElementsAttr::get(RankedTensorType::get({elements}, element),
+                                   ArrayRef<int8_t>(bytes));
+  } else if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
+    value = dense.reshape(RankedTensorType::get({elements}, element));
+  }
+  auto type = MemRefType::get({elements}, element);
+  OpBuilder global(kernel);
+  auto op = memref::GlobalOp::create(
+      global, loc, (kernel.getName() + "_constant").str(),
+      global.getStringAttr("private"), type, value, /*constant=*/true,
+      global.getI64IntegerAttr(64));
+  // A name that nobody has, in the place where the op is.
+  SymbolTable table(module);
+  op->remove();
+  table.insert(op, kernel->getIterator());
+  At at(*this, 0);
+  Value buffer = make<memref::GetGlobalOp>(type, op.getName());
+  buffers[tensor] = buffer;
+  return buffer;
+}
+
+Value Emitter::load(Value buffer, const Index &offset, Type element) {
+  Indexing::Lanes lanes = indexing.lanes(offset);
+  auto type = cast<MemRefType>(buffer.getType());
+  Value loaded;
+  if (lanes.count == 1) {
+    loaded = make<memref::LoadOp>(buffer, first(offset));
+  } else if (lanes.step == 1) {
+    loaded = make<vector::LoadOp>(VectorType::get(lanes.count, type.getElementType()),
+                                  buffer, first(offset));
+  } else {
+    SmallVector<Value> elements;
+    Value places = lanes.step ? Value() : all(offset);
+    for (int64_t lane = 0; lane < lanes.count; ++lane) {
+      Value place =
+          lanes.step ? first(indexing.add(offset, Index(lane * *lanes.step)))
+                     : make<vector::ExtractOp>(places, lane).getResult();
+      elements.push_back(make<memref::LoadOp>(buffer, place));
+    }
+    loaded = make<vector::FromElementsOp>(
+        VectorType::get(lanes.count, type.getElementType()), elements);
+  }
+  if (!element.isInteger(1))
+    return loaded;
+  return make<arith::CmpIOp>(arith::CmpIPredicate::ne, loaded,
+                             buildNumber(builder(), loc, loaded.getType(), 0));
+}
+
+void Emitter::store(Value value, Value buffer, const Index &offset) {
+  Indexing::Lanes lanes = indexing.lanes(offset);
+  Type element = cast<MemRefType>(buffer.getType()).getElementType();
+  if (getElementTypeOrSelf(value.getType()).isInteger(1))
+    value = make<arith::ExtUIOp>(withElement(value.getType(), element), value);
+  if (lanes.count == 1) {
+    make<memref::StoreOp>(value, buffer, first(offset));
+    return;
+  }
+  value = spread(value, lanes.count);
+  if (lanes.step == 1) {
+    make<vector::StoreOp>(value, buffer, first(offset));
+    return;
+  }
+  Value places = lanes.step ? Value() : all(offset);
+  for (int64_t lane = 0; lane < lanes.count; ++lane) {
+    Value place = lanes.step ? first(indexing.add(offset, Index(lane * *lanes.step)))
+                             : make<vector::ExtractOp>(places, lane).getResult();
+    make<memref::StoreOp>(make<vector::ExtractOp>(value, lane), buffer, place);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Elements
+//===----------------------------------------------------------------------===//
+
+Value Emitter::element(Value tensor, const Indices &place) {
+  At at(*this, indexing.depth(place));
+  std::pair<void *, Indices> key{tensor.getAsOpaquePointer(), place};
+  auto &known = scopes.back()->elements;
+  if (auto it = known.find(key); it != known.end())
+    return it->second;
+  Value value;
+  if (Operation *op = tensor.getDefiningOp())
+    value = compute(op, tensor, place);
+  else
+    value = load(bufferOf(tensor),
+                 indexing.linearize(place, tensorOf(tensor).getShape()),
+                 tensorOf(tensor).getElementType());
+  scopes.back()->elements[key] = value;
+  return value;
+}
+
+Value Emitter::compute(Operation *op, Value result, const Indices &place) {
+  std::vector<Indices> places;
+  Type elementType = tensorOf(result).getElementType();
+  if (operandPlaces(indexing, op, place, places)) {
+    Values operands;
+    for (auto [operand, at] : llvm::zip_equal(op->getOperands(), places))
+      operands.push_back(element(operand, at));
+    if (!isScalarOp(op))
+      return operands[0];
+    align(operands);
+    return buildScalar(builder(), loc, op, operands);
+  }
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case([&](ConstantOp constant) -> Value {
+        if (!constant.getValue().isSplat())
+          return load(bufferOf(constant),
+                      indexing.linearize(place, constant.getType().getShape()),
+                      elementType);
+        At at(*this, 0);
+        auto splat = *constant.getValue().getValues<TypedAttr>().begin();
+        return make<arith::ConstantOp>(splat);
+      })
+      .Case([&](IotaOp iota) {
+        if (isa<IntegerType>(elementType))
+          return asInteger(place[iota.getDim()], elementType);
+        Value number = asInteger(place[iota.getDim()], builder().getI64Type());
+        return buildCast(builder(), loc, number, elementType);
+      })
+      .Case([&](RandomOp random) { return computeRandom(random, place); })
+      .Case<ReduceOp, EinsumOp>([&](auto) {
+        auto group = groupOf.find(op);
+        Operation *single[] = {op};
+        reduce(group == groupOf.end() ? ArrayRef<Operation *>(single) : group->second,
+               place);
+        return scopes.back()->elements.at({result.getAsOpaquePointer(), place});
+      })
+      .Case([&](PadOp pad) { return computePad(pad, place); })
+      .Case([&](ConcatenateOp concat) { return computeConcatenate(concat, place); })
+      .Case([&](GatherOp gather) { return computeGather(gather, place); });
+}
+
+/// `number`, which is in [0, size), as an index; `base` is what it depends on.
+Index Emitter::clamped(Value number, const Index &base, int64_t size) {
+  unsigned variable = indexing.addData(0, size - 1, depth(), lanesOf(number), number);
+  indexing[variable].base = base;
+  return indexing.of(variable);
+}
+
+std::pair<Value, Index> Emitter::enter(const Window &window) {
+  if (window.alwaysInside(indexing))
+    return {Value(), window.inner};
+  At at(*this, indexing.depth(window.inner));
+  Value inner = all(window.inner);
+  auto like = [&](int64_t number) { return spread(constant(number), lanesOf(inner)); };
+  Value low = make<arith::CmpIOp>(arith::CmpIPredicate::sge, inner, like(0));
+  Value high =
+      make<arith::CmpIOp>(arith::CmpIPredicate::sle, inner, like(window.last()));
+  Value inside = make<arith::AndIOp>(low, high);
+  // Outside, something inside is read that nobody uses.
+  Value safe = make<arith::MaxSIOp>(
+      make<arith::MinSIOp>(inner, like(window.last())), like(0));
+  if (window.step > 1) {
+    Value rest = make<arith::RemUIOp>(safe, like(window.step));
+    inside = make<arith::AndIOp>(
+        inside, make<arith::CmpIOp>(arith::CmpIPredicate::eq, rest, like(0)));
+    safe = make<arith::DivUIOp>(safe, like(window.step));
+  }
+  return {inside, clamped(safe, window.inner, window.size)};
+}
+
+Value Emitter::computePad(PadOp pad, const Indices &place) {
+  RankedTensorType type = pad.getType();
+  Value border = buildNumber(builder(), loc, type.getElementType(),
+                             pad.getValue().convertToDouble());
+  Value inside;
+  Indices inner;
+  for (auto [i, index] : llvm::enumerate(place)) {
+    Window window = padWindow(indexing, pad, i, index);
+    if (window.neverInside(indexing))
+      return border;
+    auto [condition, at] = enter(window);
+    inner.push_back(at);
+    if (condition && inside) {
+      Values both{inside, condition};
+      align(both);
+      inside = make<arith::AndIOp>(both[0], both[1]);
+    } else if (condition) {
+      inside = condition;
+    }
+  }
+  Value value = element(pad.getInput(), inner);
+  if (!inside)
+    return value;
+  Values operands{inside, value, border};
+  align(operands);
+  return make<arith::SelectOp>(operands[0], operands[1], operands[2]);
+}
+
+Value Emitter::computeConcatenate(ConcatenateOp concat, const Indices &place) {
+  int64_t dim = concat.getDim(), offset = 0;
+  Value result;
+  for (Value input : concat.getInputs()) {
+    int64_t size = tensorOf(input).getDimSize(dim);
+    Window window{indexing.add(place[dim], Index(-offset)), size, 1};
+    offset += size;
+    if (window.neverInside(indexing))
+      continue;
+    auto [inside, at] = enter(window);
+    Indices inner = place;
+    inner[dim] = at;
+    Value value = element(input, inner);
+    if (!inside)
+      return value;
+    if (!result) {
+      result = value;
+      continue;
+    }
+    Values operands{inside, value, result};
+    align(operands);
+    result = make<arith::SelectOp>(operands[0], operands[1], operands[2]);
+  }
+  return result;
+}
+
+Value Emitter::computeGather(GatherOp gather, const Indices &place) {
+  Indices at = gatherIndicesPlace(gather, place);
+  int64_t size = gather.getTable().getType().getDimSize(gather.getAxis());
+  Value id = element(gather.getIndices(), at);
+  Value inside;
+  Index row;
+  {
+    // What follows depends on the index alone.
+    At outer(*this, indexing.depth(at));
+    Value zero = buildNumber(builder(), loc, id.getType(), 0);
+    Value last = buildNumber(builder(), loc, id.getType(), size - 1);
+    // A negative index is a large unsigned number.
+    inside = make<arith::CmpIOp>(arith::CmpIPredicate::ule, id, last);
+    Value safe = make<arith::SelectOp>(inside, id, zero);
+    Type type = withElement(id.getType(), builder().getIndexType());
+    Value number = make<arith::IndexCastOp>(type, safe);
+    row = clamped(number,
+                  indexing.linearize(at, gather.getIndices().getType().getShape()),
+                  size);
+  }
+  Value value = element(gather.getTable(), gatherTablePlace(gather, place, row));
+  Values operands{inside, value, buildNumber(builder(), loc,
+                                             gather.getType().getElementType(), 0)};
+  align(operands);
+  return make<arith::SelectOp>(operands[0], operands[1], operands[2]);
+}
+
+Value Emitter::computeRandom(RandomOp random, const Indices &place) {
+  Type i32 = builder().getI32Type();
+  ArrayRef<int64_t> shape = random.getType().getShape();
+  bool sampled = random.getSampleDim();
+  Value key[4];
+  for (int64_t i = 0; i < 4; ++i)
+    key[i] = element(random.getKey(), {Index(i)});
+  Value stream = element(random.getStream(), {});
+  Index within = indexing.linearize(ArrayRef(place).drop_front(sampled),
+                                    shape.drop_front(sampled));
+  Values operands{asInteger(within, i32)};
+  if (sampled) {
+    Values both{asInteger(place[0], i32), key[3]};
+    align(both);
+    operands.push_back(make<arith::AddIOp>(both[0], both[1]));
+  } else {
+    operands.push_back(buildNumber(builder(), loc, i32, 0));
+  }
+  operands.append({stream, key[2], key[0], key[1]});
+  align(operands);
+  auto [word0, word1] = buildPhilox(builder(), loc, ArrayRef(operands).take_front(4),
+                                    ArrayRef(operands).drop_front(4));
+  return buildRandom(builder(), loc, random.getDistribution(), word0, word1,
+                     random.getType().getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
+  // The loops: joined as far as all operands allow.
+  SmallVector<int64_t> sizes = reducedSizes(group[0]), joined;
+  Demand demand(indexing);
+  SmallVector<unsigned> variables;
+  SmallVector<int64_t> pieces;
+  int64_t alongRows = 0, across = 0;
+  for (bool again : {false, true}) {
+    Demand next(indexing);
+    Indices reduced;
+    variables.clear();
+    ArrayRef<int64_t> now = again ? joined : sizes;
+    for (int64_t size : now) {
+      variables.push_back(indexing.addLoop(0, size - 1, depth() + 1));
+      reduced.push_back(indexing.of(variables.back()));
+    }
+    Indices original =
+        again ? indexing.delinearize(indexing.linearize(reduced, now), sizes)
+              : Indices(reduced);
+    for (Operation *op : group)
+      for (auto [operand, at] :
+           llvm::zip_equal(op->getOperands(), reducedPlaces(op, place, original)))
+        (void)next.visit(operand, at);
+    if (!again) {
+      Indices offsets;
+      for (const Demand::Access &access : next.accesses)
+        offsets.push_back(access.offset);
+      joined = joinLoops(indexing, variables, sizes, offsets);
+      continue;
+    }
+    if (!joined.empty()) {
+      pieces = cutLoop(next, variables.back(), joined.back());
+      for (const Demand::Access &access : next.accesses) {
+        int64_t coefficient = access.offset.coefficientOf(variables.back());
+        alongRows += coefficient == 1;
+        across += access.tensor && coefficient > 1;
+      }
+    }
+  }
+
+  int64_t placeLanes = 1;
+  for (const Index &index : place)
+    placeLanes = std::max(placeLanes, indexing.lanes(index).count);
+  // Vectors along the last loop, where the place is one element and memory is
+  // read in order.
+  bool vectors = placeLanes == 1 && !joined.empty() && joined.back() >= kLanes &&
+                 alongRows >= across;
+
+  // What is carried: the accumulator of each op, first the vectors, if any, then
+  // those for the rest of the last loop.
+  SmallVector<ReduceKind> kinds;
+  Values carried;
+  auto addAccumulators = [&](int64_t lanes) {
+    for (Operation *op : group) {
+      Type element = getAccumulatorType(tensorOf(op->getResult(0)).getElementType());
+      Type type = lanes > 1 ? VectorType::get(lanes, element) : element;
+      kinds.push_back(kindOf(op));
+      carried.push_back(buildNeutral(builder(), loc, kinds.back(), type));
+    }
+  };
+  if (vectors)
+    addAccumulators(kLanes);
+  addAccumulators(placeLanes);
+  unsigned count = group.size();
+
+  Indices loops;
+  auto step = [&](ArrayRef<Value> accumulators) -> Values {
+    Indices original =
+        indexing.delinearize(indexing.linearize(loops, joined), sizes);
+    Values result(accumulators);
+    bool lanes = !loops.empty() && indexing.lanes(loops.back()).count > 1;
+    unsigned offset = vectors && !lanes ? count : 0;
+    for (auto [i, op] : llvm::enumerate(group)) {
+      Value &accumulator = result[offset + i];
+      Type element = getElementTypeOrSelf(accumulator.getType());
+      Values inputs;
+      for (auto [operand, at] :
+           llvm::zip_equal(op->getOperands(), reducedPlaces(op, place, original)))
+        inputs.push_back(buildCast(builder(), loc, this->element(operand, at), element));
+      inputs.push_back(accumulator);
+      align(inputs);
+      accumulator =
+          inputs.size() == 3
+              ? make<math::FmaOp>(inputs[0], inputs[1], inputs[2]).getResult()
+              : buildAccumulate(builder(), loc, kindOf(op), inputs[0], inputs[1]);
+    }
+    return result;
+  };
+  auto neutral = [&](ArrayRef<Value> like) {
+    Values result;
+    for (auto [kind, value] : llvm::zip_equal(kinds, like))
+      result.push_back(buildNeutral(builder(), loc, kind, value.getType()));
+    return result;
+  };
+  auto combine = [&](ArrayRef<Value> a, ArrayRef<Value> b) {
+    Values result;
+    for (auto [kind, left, right] : llvm::zip_equal(kinds, a, b))
+      result.push_back(buildCombine(builder(), loc, kind, left, right));
+    return result;
+  };
+  bool sums = llvm::any_of(kinds, [](ReduceKind kind) {
+    return kind != ReduceKind::Max && kind != ReduceKind::Min;
+  });
+
+  // One loop in stretches, if it is long.
+  auto stretched = [&](int64_t low, int64_t high, int64_t lanes, Values values,
+                       Body body) -> Values {
+    std::pair<int64_t, int64_t> range{low, high - 1};
+    int64_t stretch = kStretch * lanes;
+    if (!sums || (high - low) <= 2 * stretch)
+      return loop(constant(low), constant(high), lanes, lanes, range, values, body);
+    int64_t middle = low + (high - low) / stretch * stretch;
+    values = loop(
+        constant(low), constant(middle), stretch, 1, {low, middle - 1}, values,
+        [&](Index start, ArrayRef<Value> totals) {
+          Value from = first(start);
+          Value to = make<arith::AddIOp>(from, constant(stretch));
+          Values part = loop(from, to, lanes, lanes, range, neutral(totals), body);
+          return combine(totals, part);
+        });
+    if (high > middle) {
+      Values part = loop(constant(middle), constant(high), lanes, lanes, range,
+                         neutral(values), body);
+      values = combine(values, part);
+    }
+    return values;
+  };
+
+  std::function<Values(unsigned, ArrayRef<Value>)> nest =
+      [&](unsigned dim, ArrayRef<Value> values) -> Values {
+    if (dim == joined.size())
+      return step(values);
+    auto body = [&](Index index, ArrayRef<Value> inner) {
+      loops.push_back(index);
+      Values result = nest(dim + 1, inner);
+      loops.pop_back();
+      return result;
+    };
+    if (!vectors || dim + 1 < joined.size())
+      return stretched(0, joined[dim], 1, Values(values), body);
+    Values now(values);
+    int64_t low = 0;
+    for (int64_t high : pieces) {
+      int64_t middle = low + (high - low) / kLanes * kLanes;
+      if (middle > low)
+        now = stretched(low, middle, kLanes, now, body);
+      if (high > middle)
+        now = loop(middle, high, now, body);
+      low = high;
+    }
+    return now;
+  };
+  Values totals = nest(0, carried);
+
+  for (auto [i, op] : llvm::enumerate(group)) {
+    ReduceKind kind = kindOf(op);
+    Value total = totals[i];
+    if (vectors) {
+      for (int64_t half = kLanes / 2; half >= 1; half /= 2) {
+        auto part = [&](int64_t from) {
+          return make<vector::ExtractStridedSliceOp>(
+                     total, ArrayRef<int64_t>{from}, ArrayRef<int64_t>{half},
+                     ArrayRef<int64_t>{1})
+              .getResult();
+        };
+        total = buildCombine(builder(), loc, kind, part(0), part(half));
+      }
+      total = make<vector::ExtractOp>(total, int64_t(0));
+      total = buildCombine(builder(), loc, kind, total, totals[count + i]);
+    }
+    if (kind == ReduceKind::Mean) {
+      int64_t elements = 1;
+      for (int64_t size : sizes)
+        elements *= size;
+      total = make<arith::DivFOp>(
+          total, buildNumber(builder(), loc, total.getType(), elements));
+    }
+    Value result = op->getResult(0);
+    total = buildCast(builder(), loc, total, tensorOf(result).getElementType());
+    scopes.back()->elements[{result.getAsOpaquePointer(), place}] = total;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Kernels
+//===----------------------------------------------------------------------===//
+
+void Emitter::emit(const Plan &plan) {
+  for (const auto &group : plan.groups)
+    for (Operation *op : group)
+      groupOf[op] = group;
+  auto results = cast<func::ReturnOp>(source.front().getTerminator()).getOperands();
+  unsigned count = plan.sizes.size();
+  Indices loops(count);
+  Value begin = kernel.getArguments().drop_back().back();
+  Value end = kernel.getArguments().back();
+
+  // Stores the results whose loops are those that are open.
+  auto stores = [&](unsigned opened) {
+    std::vector<std::tuple<Value, Value, Index>> stored;
+    for (auto [result, own, output] : llvm::zip(results, plan.loopsOf, outputs)) {
+      if (own != opened)
+        continue;
+      Index offset = indexing.linearize(ArrayRef(loops).take_front(own),
+                                        ArrayRef(plan.sizes).take_front(own));
+      Indices place = indexing.delinearize(offset, tensorOf(result).getShape());
+      stored.emplace_back(element(result, place), output, offset);
+    }
+    for (auto [value, output, offset] : stored)
+      store(value, output, offset);
+  };
+
+  Index block;
+  std::function<void(unsigned)> nest = [&](unsigned level) {
+    stores(plan.items.size() + level);
+    if (level == plan.inner.size())
+      return;
+    unsigned dim = plan.inner[level];
+    auto body = [&](Index index) {
+      loops[dim] = index;
+      nest(level + 1);
+    };
+    int64_t size = plan.sizes[dim];
+    if (plan.lane != dim) {
+      loop(0, size, {}, [&](Index index, ArrayRef<Value>) -> Values {
+        body(index);
+        return {};
+      });
+    } else if (plan.block) {
+      Index low = indexing.scale(block, plan.block);
+      Value from = first(low);
+      Value to = first(indexing.add(low, Index(plan.block)));
+      if (size % plan.block)
+        to = make<arith::MinSIOp>(to, constant(size));
+      vectorLoop(from, to, {0, size - 1}, plan.lanes, body);
+    } else {
+      int64_t low = 0;
+      for (int64_t high : plan.pieces) {
+        vectorLoop(low, high, plan.lanes, body);
+        low = high;
+      }
+    }
+  };
+  loop(begin, end, 1, 1, {0, plan.extent - 1}, {},
+       [&](Index item, ArrayRef<Value>) -> Values {
+         SmallVector<int64_t> shape;
+         for (unsigned dim : plan.items)
+           shape.push_back(plan.sizes[dim]);
+         shape.push_back(plan.blocks());
+         Indices at = indexing.delinearize(item, shape);
+         block = at.back();
+         for (auto [dim, index] : llvm::zip(plan.items, at))
+           loops[dim] = index;
+         nest(0);
+         return {};
+       });
+}
+
+void Emitter::emitTopK(TopKOp op) {
+  RankedTensorType type = op.getInput().getType();
+  int64_t length = type.getShape().back(), k = op.getK();
+  int64_t rows = type.getNumElements() / length;
+  Type number = type.getElementType(), i32 = builder().getI32Type();
+  auto i32Constant = [&](int64_t value) {
+    return buildNumber(builder(), loc, i32, value);
+  };
+  // Whether (a, i) comes before (b, j) in the order of the results.
+  auto before = [&](Value a, Value i, Value b, Value j) -> Value {
+    Value less = buildGreater(builder(), loc, b, a);
+    Value lower = make<arith::CmpIOp>(arith::CmpIPredicate::slt, i, j);
+    Value greater = buildGreater(builder(), loc, a, b);
+    Value one = make<arith::ConstantOp>(builder().getBoolAttr(true));
+    Value tie = make<arith::AndIOp>(make<arith::XOrIOp>(less, one), lower);
+    return make<arith::OrIOp>(greater, tie);
+  };
+  auto input = [&](Index row, Index at) {
+    Indices place =
+        indexing.delinearize(row, type.getShape().drop_back());
+    place.push_back(at);
+    return element(op.getInput(), place);
+  };
+  auto arguments = kernel.getArguments();
+  loop(arguments.drop_back().back(), arguments.back(), 1, 1, {0, rows - 1}, {},
+       [&](Index row, ArrayRef<Value>) -> Values {
+         // The j-th is the first of those that come after the one before it.
+         Value none = buildNumber(builder(), loc, number, 0);
+         loop(0, k, {none, i32Constant(-1)},
+              [&](Index j, ArrayRef<Value> last) -> Values {
+                Values best = loop(
+                    0, length, {none, i32Constant(-1)},
+                    [&](Index at, ArrayRef<Value> best) -> Values {
+                      Value x = input(row, at), i = asInteger(at, i32);
+                      Value minus = i32Constant(-1);
+                      Value isFirst = make<arith::CmpIOp>(arith::CmpIPredicate::eq,
+                                                          last[1], minus);
+                      Value left = make<arith::OrIOp>(
+                          isFirst, before(last[0], last[1], x, i));
+                      Value isNone = make<arith::CmpIOp>(arith::CmpIPredicate::eq,
+                                                         best[1], minus);
+                      Value better = make<arith::OrIOp>(
+                          isNone, before(x, i, best[0], best[1]));
+                      Value take = make<arith::AndIOp>(left, better);
+                      return {make<arith::SelectOp>(take, x, best[0]),
+                              make<arith::SelectOp>(take, i, best[1])};
+                    });
+                Index offset = indexing.add(indexing.scale(row, k), j);
+                for (auto [value, output] : llvm::zip(best, outputs))
+                  store(value, output, offset);
+                return best;
+              });
+         return {};
+       });
+}
+
+void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock) {
+  RankedTensorType type = op.getType(), ids = op.getIndices().getType();
+  int64_t axis = op.getAxis(), batch = op.getBatch();
+  int64_t rows = type.getDimSize(axis);
+  SmallVector<int64_t> outer(type.getShape().take_front(axis));
+  SmallVector<int64_t> chosen(ids.getShape().drop_front(batch));
+  SmallVector<int64_t> slice(type.getShape().drop_front(axis + 1));
+  auto product = [](ArrayRef<int64_t> sizes) {
+    int64_t elements = 1;
+    for (int64_t size : sizes)
+      elements *= size;
+    return elements;
+  };
+  int64_t width = product(slice), count = product(chosen);
+  int64_t blocks = llvm::divideCeil(rows, rowBlock);
+  Type element = type.getElementType();
+  Type wide = getAccumulatorType(element);
+
+  auto arguments = kernel.getArguments();
+  loop(arguments.drop_back().back(), arguments.back(), 1, 1,
+       {0, product(outer) * blocks - 1}, {},
+       [&](Index item, ArrayRef<Value>) -> Values {
+         Indices at = indexing.delinearize(item, {product(outer), blocks});
+         Index part = at[0];
+         Indices front = indexing.delinearize(part, outer);
+         Value low = first(indexing.scale(at[1], rowBlock));
+         Value high = make<arith::MinSIOp>(
+             make<arith::AddIOp>(low, constant(rowBlock)), constant(rows));
+         auto offset = [&](Index row, Index column) {
+           return indexing.add(
+               indexing.scale(indexing.add(indexing.scale(part, rows), row), width),
+               column);
+         };
+         loop(low, high, 1, 1, {0, rows - 1}, {}, [&](Index row, ArrayRef<Value>) {
+           vectorLoop(0, width, kLanes, [&](Index column) {
+             store(buildNumber(builder(), loc, element, 0), outputs[0],
+                   offset(row, column));
+           });
+           return Values();
+         });
+         loop(0, count, {}, [&](Index i, ArrayRef<Value>) {
+           Indices which = indexing.delinearize(i, chosen);
+           Indices place{ArrayRef<Index>(front).take_front(batch)};
+           llvm::append_range(place, which);
+           Value id = make<arith::IndexCastOp>(builder().getIndexType(),
+                                               this->element(op.getIndices(), place));
+           Value inside = make<arith::AndIOp>(
+               make<arith::CmpIOp>(arith::CmpIPredicate::sge, id, low),
+               make<arith::CmpIOp>(arith::CmpIPredicate::slt, id, high));
+           auto branch = make<scf::IfOp>(inside, /*withElseRegion=*/false);
+           builder().setInsertionPoint(branch);
+           open(branch.thenBlock());
+           Index row = clamped(id, i, rows);
+           vectorLoop(0, width, kLanes, [&](Index column) {
+             Indices grad(front);
+             llvm::append_range(grad, which);
+             llvm::append_range(grad, indexing.delinearize(column, slice));
+             Value added = this->element(op.getGrad(), grad);
+             Value sum = load(outputs[0], offset(row, column), element);
+             Values both{buildCast(builder(), loc, sum, wide),
+                         buildCast(builder(), loc, added, wide)};
+             align(both);
+             sum = make<arith::AddFOp>(both[0], both[1]);
+             store(buildCast(builder(), loc, sum, element), outputs[0],
+                   offset(row, column));
+           });
+           close(branch);
+           return Values();
+         });
+         return {};
+       });
+}

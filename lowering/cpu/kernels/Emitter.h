@@ -1,0 +1,116 @@
+//===- Emitter.h - Emits the loops of a kernel -----------------*- C++ -*-===//
+//
+// A value is computed in the outermost loop in which its place is known and is
+// kept there: what does not change in a loop leaves it, nothing is computed
+// twice, and a reduction opens loops of its own in that place. One loop at a time
+// is done several elements at once; what does not depend on it stays scalar.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_LOWERING_CPU_KERNELS_EMITTER_H
+#define SHEAF_LOWERING_CPU_KERNELS_EMITTER_H
+
+#include "lowering/cpu/kernels/Plan.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <map>
+
+namespace sheaf::cpu {
+
+class Emitter {
+public:
+  /// `kernel` is the range form, with an empty body; `source` holds the ops.
+  Emitter(mlir::func::FuncOp source, mlir::func::FuncOp kernel);
+
+  void emit(const Plan &plan);
+  /// `nn.top_k` and `nn.gather_grad`, whose items are rows and blocks of rows.
+  void emitTopK(nn::TopKOp op);
+  void emitGatherGrad(nn::GatherGradOp op, int64_t rowBlock);
+
+private:
+  using Values = llvm::SmallVector<mlir::Value>;
+
+  /// The body of a loop (or the function), in which code is added at `builder`.
+  struct Scope {
+    mlir::OpBuilder builder;
+    std::map<std::pair<void *, Indices>, mlir::Value> elements;
+    std::map<std::pair<Index, bool>, mlir::Value> numbers;
+  };
+  /// Goes out to the scope of depth `depth` for a while.
+  class At {
+  public:
+    At(Emitter &emitter, unsigned depth);
+    ~At();
+
+  private:
+    Emitter &emitter;
+    llvm::SmallVector<std::unique_ptr<Scope>> inner;
+  };
+
+  mlir::OpBuilder &builder() { return scopes.back()->builder; }
+  unsigned depth() const { return scopes.size() - 1; }
+  void open(mlir::Block *body);
+  void close(mlir::Operation *loop);
+
+  template <typename Op, typename... Args>
+  Op make(Args &&...args) {
+    return Op::create(builder(), loc, std::forward<Args>(args)...);
+  }
+  mlir::Value constant(int64_t value);
+
+  /// A loop from `low` to `high` (with that range for the planner) that carries
+  /// `values`.
+  using Body = llvm::function_ref<Values(Index, llvm::ArrayRef<mlir::Value>)>;
+  Values loop(mlir::Value low, mlir::Value high, int64_t step, int64_t lanes,
+              std::pair<int64_t, int64_t> range, llvm::ArrayRef<mlir::Value> values,
+              Body body);
+  Values loop(int64_t low, int64_t high, llvm::ArrayRef<mlir::Value> values,
+              Body body);
+  /// The elements of a loop, `lanes` at once, then what is left one by one.
+  void vectorLoop(mlir::Value low, mlir::Value high,
+                  std::pair<int64_t, int64_t> range, int64_t lanes,
+                  llvm::function_ref<void(Index)> body);
+  void vectorLoop(int64_t low, int64_t high, int64_t lanes,
+                  llvm::function_ref<void(Index)> body);
+
+  // Numbers.
+  /// An index of one lane, or the first lane's of one with a step.
+  mlir::Value first(const Index &index);
+  /// All lanes.
+  mlir::Value all(const Index &index);
+  mlir::Value variable(unsigned variable, bool allLanes);
+  /// As integers of type `element`; a scalar where there is one lane.
+  mlir::Value asInteger(const Index &index, mlir::Type element);
+  mlir::Value spread(mlir::Value scalar, int64_t lanes);
+  /// Makes scalars vectors where there is a vector among `values`.
+  void align(Values &values);
+
+  // Memory.
+  mlir::Value load(mlir::Value buffer, const Index &offset, mlir::Type element);
+  void store(mlir::Value value, mlir::Value buffer, const Index &offset);
+  /// The one-dimensional memref of an argument or constant.
+  mlir::Value bufferOf(mlir::Value tensor);
+
+  // Elements.
+  mlir::Value element(mlir::Value tensor, const Indices &place);
+  mlir::Value compute(mlir::Operation *op, mlir::Value result, const Indices &place);
+  mlir::Value computePad(nn::PadOp pad, const Indices &place);
+  mlir::Value computeConcatenate(nn::ConcatenateOp concat, const Indices &place);
+  mlir::Value computeGather(nn::GatherOp gather, const Indices &place);
+  mlir::Value computeRandom(nn::RandomOp random, const Indices &place);
+  void reduce(llvm::ArrayRef<mlir::Operation *> group, const Indices &place);
+  /// Whether an index is inside its window, and the index there.
+  std::pair<mlir::Value, Index> enter(const Window &window);
+  Index clamped(mlir::Value number, const Index &base, int64_t size);
+
+  mlir::func::FuncOp source, kernel;
+  mlir::Location loc;
+  Indexing indexing;
+  llvm::SmallVector<std::unique_ptr<Scope>> scopes;
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers;
+  llvm::DenseMap<mlir::Operation *, llvm::ArrayRef<mlir::Operation *>> groupOf;
+  llvm::SmallVector<mlir::Value> outputs;
+};
+
+} // namespace sheaf::cpu
+
+#endif // SHEAF_LOWERING_CPU_KERNELS_EMITTER_H

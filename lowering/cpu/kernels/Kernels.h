@@ -1,0 +1,75 @@
+//===- Kernels.h - Kernels for the CPU -------------------------*- C++ -*-===//
+//
+// Turns an outlined function of nn ops into a CPU kernel, in two steps: loops on
+// memrefs that do a range of an index space (what `--emit=exec` shows), then the
+// LLVM dialect with the signature of `SheafKernel` in runtime/include/sheaf/abi.h.
+//
+// A group of ops is one kernel where its results can be computed item by item:
+// any elementwise and data-moving ops, and reductions. All results must have the
+// elements of the largest one, or those of its leading dimensions. The items
+// are, in this order of preference, rows (the dimensions on which all reductions
+// depend), blocks of columns (where reductions run over leading dimensions), or
+// blocks of elements. `nn.top_k` and `nn.gather_grad` end a kernel of their own
+// and may have producers in it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_LOWERING_CPU_KERNELS_KERNELS_H
+#define SHEAF_LOWERING_CPU_KERNELS_KERNELS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include <memory>
+#include <string>
+
+namespace mlir {
+class Pass;
+}
+
+namespace sheaf::cpu {
+
+/// Attributes of a kernel.
+inline constexpr llvm::StringLiteral kKernelAttr = "exec.kernel";
+/// Size of the index space, and items a task (from shapes alone).
+inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";
+inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
+/// Arithmetic operations, and bytes of all operands, of the whole kernel.
+inline constexpr llvm::StringLiteral kFlopsAttr = "exec.flops";
+inline constexpr llvm::StringLiteral kBytesAttr = "exec.bytes";
+/// How many operands are read; the others are written.
+inline constexpr llvm::StringLiteral kInputsAttr = "exec.inputs";
+/// Pairs (input, result), flat: the result's buffer may be that of the input.
+/// Several pairs may be used at once. Anything else must not overlap.
+inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
+
+/// Rewrites `@k(tensors) -> tensors` to
+/// `@k(memrefs of inputs, memrefs of results, begin: index, end: index)` with
+/// the attributes above; an i1 tensor becomes a memref of i8. Composite ops are
+/// decomposed. Dense constants become `memref.global`s of the enclosing module.
+/// Says why with an error on failure; the function is then unchanged.
+mlir::FailureOr<mlir::func::FuncOp> lowerKernel(mlir::func::FuncOp kernel);
+
+/// Whether `ops`, which use only each other and values from outside, can be one
+/// kernel whose results are the values used outside of `ops` (or by nobody).
+/// Fills `why` where not.
+bool isOneKernel(llvm::ArrayRef<mlir::Operation *> ops, std::string *why = nullptr);
+
+/// Rewrites reductions in `function` whose results are few and inputs large, so
+/// that no kernel does much work in one item: first over fixed blocks, then over
+/// the blocks' results. To be called before ops are grouped.
+void splitReductions(mlir::func::FuncOp function);
+
+/// Lowers every kernel of `module` (in the form that `lowerKernel` gives) to the
+/// LLVM dialect as `void @k(void *const *buffers, int64_t begin, int64_t end)`.
+/// Other functions of the module must be in a form that converts to LLVM.
+mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module);
+
+/// `cpu-lower-kernels`: `lowerKernel` on each kernel of a module.
+std::unique_ptr<mlir::Pass> createLowerKernelsPass();
+/// `cpu-kernels-to-llvm`: `lowerKernelsToLLVM`.
+std::unique_ptr<mlir::Pass> createKernelsToLLVMPass();
+void registerKernelPasses();
+
+} // namespace sheaf::cpu
+
+#endif // SHEAF_LOWERING_CPU_KERNELS_KERNELS_H

@@ -1,0 +1,285 @@
+//===- LowerKernel.cpp - From a function of nn ops to a kernel ------------===//
+
+#include "lowering/NNToLinalg/ScalarOps.h"
+#include "lowering/cpu/kernels/Emitter.h"
+#include "lowering/cpu/kernels/Kernels.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::cpu;
+using namespace sheaf::nn;
+
+namespace {
+
+/// How a kernel is emitted.
+struct Strategy {
+  /// Set for kernels of an op of their own.
+  TopKOp topK;
+  GatherGradOp gatherGrad;
+  int64_t rowBlock = 0;
+  Plan plan;
+};
+} // namespace
+
+/// Replaces composite ops by their decompositions.
+static LogicalResult decompose(func::FuncOp function, std::string &error) {
+  IRRewriter rewriter(function.getContext());
+  while (true) {
+    SmallVector<DecomposableOpInterface> composites;
+    function.walk([&](DecomposableOpInterface op) { composites.push_back(op); });
+    if (composites.empty())
+      return success();
+    for (DecomposableOpInterface op : composites) {
+      rewriter.setInsertionPoint(op);
+      SmallVector<Value> values = op.decompose(rewriter);
+      if (values.size() != op->getNumResults()) {
+        error = ("'" + op->getName().getStringRef() + "' has no decomposition").str();
+        return failure();
+      }
+      rewriter.replaceOp(op, values);
+    }
+  }
+}
+
+static FailureOr<Strategy> chooseStrategy(func::FuncOp function, std::string &error) {
+  Strategy strategy;
+  auto results = function.front().getTerminator()->getOperands();
+  if (results.empty()) {
+    error = "it has no results";
+    return failure();
+  }
+  auto visitInput = [&](Value input) {
+    Indexing indexing;
+    Demand demand(indexing);
+    Indices place;
+    for (int64_t size : tensorOf(input).getShape())
+      place.push_back(indexing.of(indexing.addLoop(0, size - 1, 1)));
+    if (succeeded(demand.visit(input, place)))
+      return success();
+    error = demand.error;
+    return failure();
+  };
+  if (auto topK = results[0].getDefiningOp<TopKOp>()) {
+    if (results != ValueRange(topK->getResults())) {
+      error = "beside the results of nn.top_k there can be no others";
+      return failure();
+    }
+    RankedTensorType type = topK.getInput().getType();
+    strategy.topK = topK;
+    strategy.plan.extent = type.getNumElements() / type.getShape().back();
+    int64_t perItem = type.getShape().back() * topK.getK();
+    strategy.plan.grain =
+        std::clamp<int64_t>(16384 / perItem, 1, strategy.plan.extent);
+    if (failed(visitInput(topK.getInput())))
+      return failure();
+    return strategy;
+  }
+  if (auto grad = results[0].getDefiningOp<GatherGradOp>()) {
+    if (results.size() != 1) {
+      error = "beside the result of nn.gather_grad there can be no others";
+      return failure();
+    }
+    RankedTensorType type = grad.getType();
+    int64_t outer = 1, rows = type.getDimSize(grad.getAxis());
+    for (int64_t size : type.getShape().take_front(grad.getAxis()))
+      outer *= size;
+    // Each item looks at every index, so that there should be few, and writes a
+    // part of the table, so that there should be some.
+    int64_t blocks = outer >= 64 ? 1 : std::min<int64_t>(64, rows);
+    strategy.gatherGrad = grad;
+    strategy.rowBlock = llvm::divideCeil(rows, blocks);
+    strategy.plan.extent = outer * llvm::divideCeil(rows, strategy.rowBlock);
+    strategy.plan.grain = 1;
+    if (failed(visitInput(grad.getGrad())) || failed(visitInput(grad.getIndices())))
+      return failure();
+    return strategy;
+  }
+  FailureOr<Plan> plan = makePlan(results, error);
+  if (failed(plan))
+    return failure();
+  strategy.plan = *plan;
+  return strategy;
+}
+
+static int64_t bytesOf(Type type) {
+  auto shaped = cast<ShapedType>(type);
+  unsigned bits = shaped.getElementTypeBitWidth();
+  return shaped.getNumElements() * std::max(1u, bits / 8);
+}
+
+FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel) {
+  std::string error;
+  auto fail = [&]() -> LogicalResult {
+    return kernel.emitError("kernel '")
+           << kernel.getName() << "' cannot be one CPU kernel: " << error
+           << "; put its ops into several";
+  };
+  auto isTensor = [](Type type) { return isAnyElement(type) && isStaticTensor(type); };
+  if (!kernel.getBody().hasOneBlock() ||
+      !llvm::all_of(kernel.getArgumentTypes(), isTensor) ||
+      !llvm::all_of(kernel.getResultTypes(), isTensor)) {
+    error = "expected one block, and static tensors as arguments and results";
+    return fail();
+  }
+  // Work on a copy, so that the input stays as it was on failure.
+  func::FuncOp source = kernel.clone();
+  llvm::scope_exit erase([&] { source.erase(); });
+  if (failed(decompose(source, error)))
+    return fail();
+  {
+    IRRewriter rewriter(source.getContext());
+    DominanceInfo dominance;
+    eliminateCommonSubExpressions(rewriter, dominance, source);
+  }
+  FailureOr<Strategy> strategy = chooseStrategy(source, error);
+  if (failed(strategy))
+    return fail();
+
+  OpBuilder builder(kernel);
+  int64_t bytes = 0, flops = 0;
+  SmallVector<Type> types;
+  auto addType = [&](Type type) {
+    auto tensor = cast<RankedTensorType>(type);
+    Type element = tensor.getElementType();
+    if (element.isInteger(1))
+      element = builder.getI8Type();
+    types.push_back(MemRefType::get(tensor.getShape(), element));
+    bytes += bytesOf(type);
+  };
+  llvm::for_each(kernel.getArgumentTypes(), addType);
+  llvm::for_each(kernel.getResultTypes(), addType);
+  types.append(2, builder.getIndexType());
+  source.walk([&](Operation *op) {
+    if (isa_and_nonnull<NNDialect>(op->getDialect()))
+      flops += flopsOf(op);
+  });
+
+  auto lowered = func::FuncOp::create(builder, kernel.getLoc(), kernel.getName(),
+                                      builder.getFunctionType(types, {}));
+  const Plan &plan = strategy->plan;
+  lowered->setDiscardableAttrs(kernel->getDiscardableAttrDictionary());
+  lowered->setAttr(kKernelAttr, builder.getUnitAttr());
+  lowered->setAttr(kExtentAttr, builder.getI64IntegerAttr(plan.extent));
+  lowered->setAttr(kGrainAttr, builder.getI64IntegerAttr(plan.grain));
+  lowered->setAttr(kFlopsAttr, builder.getI64IntegerAttr(flops));
+  lowered->setAttr(kBytesAttr, builder.getI64IntegerAttr(bytes));
+  lowered->setAttr(kInputsAttr, builder.getI64IntegerAttr(kernel.getNumArguments()));
+  if (!plan.inPlace.empty())
+    lowered->setAttr(kInPlaceAttr, builder.getDenseI64ArrayAttr(plan.inPlace));
+  lowered.setVisibility(kernel.getVisibility());
+  Emitter emitter(source, lowered);
+  if (strategy->topK)
+    emitter.emitTopK(strategy->topK);
+  else if (strategy->gatherGrad)
+    emitter.emitGatherGrad(strategy->gatherGrad, strategy->rowBlock);
+  else
+    emitter.emit(plan);
+  kernel.erase();
+  return lowered;
+}
+
+bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
+  std::string error;
+  auto report = [&](const Twine &text) {
+    if (why)
+      *why = text.str();
+    return false;
+  };
+  if (ops.empty())
+    return report("it has no ops");
+  MLIRContext *context = ops[0]->getContext();
+  OpBuilder builder(context);
+  llvm::SmallPtrSet<Operation *, 8> members(ops.begin(), ops.end());
+  llvm::SetVector<Value> inputs;
+  SmallVector<Value> results;
+  for (Operation *op : ops) {
+    for (Value operand : op->getOperands())
+      if (!operand.getDefiningOp() || !members.contains(operand.getDefiningOp()))
+        inputs.insert(operand);
+    for (Value result : op->getResults())
+      if (result.use_empty() || llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return !members.contains(user);
+          }))
+        results.push_back(result);
+  }
+  auto isTensor = [](Value value) {
+    return isAnyElement(value.getType()) && isStaticTensor(value.getType());
+  };
+  if (!llvm::all_of(inputs, isTensor) || !llvm::all_of(results, isTensor))
+    return report("operands and results must be static tensors");
+  auto type = builder.getFunctionType(TypeRange(inputs.getArrayRef()),
+                                      TypeRange(ValueRange(results)));
+  auto function = func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
+  llvm::scope_exit erase([&] { function.erase(); });
+  builder.setInsertionPointToStart(function.addEntryBlock());
+  IRMapping mapping;
+  mapping.map(inputs.getArrayRef(), function.getArguments());
+  for (Operation *op : ops)
+    builder.clone(*op, mapping);
+  SmallVector<Value> returned;
+  for (Value result : results)
+    returned.push_back(mapping.lookup(result));
+  func::ReturnOp::create(builder, ops[0]->getLoc(), returned);
+  if (failed(decompose(function, error)) || failed(chooseStrategy(function, error)))
+    return report(error);
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Large reductions
+//===----------------------------------------------------------------------===//
+
+/// The largest divisor of `count` up to `limit`.
+static int64_t divisorUpTo(int64_t count, int64_t limit) {
+  int64_t best = 1;
+  for (int64_t d = 1; d * d <= count && d <= limit; ++d) {
+    if (count % d)
+      continue;
+    best = std::max(best, d);
+    if (count / d <= limit)
+      best = std::max(best, count / d);
+  }
+  return best;
+}
+
+void cpu::splitReductions(func::FuncOp function) {
+  constexpr int64_t kBlock = 8192;
+  SmallVector<ReduceOp> large;
+  function.walk([&](ReduceOp op) {
+    // All dimensions: otherwise there are rows or columns to share out.
+    if (op.getType().getNumElements() == 1 &&
+        op.getInput().getType().getNumElements() > 8 * kBlock)
+      large.push_back(op);
+  });
+  for (ReduceOp op : large) {
+    OpBuilder builder(op);
+    Emit emit(builder, op.getLoc());
+    int64_t count = op.getInput().getType().getNumElements();
+    int64_t block = divisorUpTo(count, kBlock);
+    if (block < 64)
+      continue; // nearly prime: left as it is
+    ReduceKind kind = op.getKind();
+    ReduceKind partKind = kind == ReduceKind::Mean ? ReduceKind::Sum : kind;
+    ReduceKind lastKind =
+        partKind == ReduceKind::SumOfSquares ? ReduceKind::Sum : partKind;
+    Value flat = emit.reshape(op.getInput(), {count / block, block});
+    Value parts = emit.reduce(partKind, flat, {1});
+    Value total = emit.reduce(lastKind, parts, {0});
+    if (kind == ReduceKind::Mean)
+      total = emit.div(total, static_cast<double>(count));
+    total = emit.reshape(total, op.getType().getShape());
+    for (Operation *user = total.getDefiningOp(); user && user != flat.getDefiningOp();
+         user = user->getOperand(0).getDefiningOp())
+      user->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    op.replaceAllUsesWith(total);
+    op.erase();
+  }
+}

@@ -1,0 +1,55 @@
+//===- ConvertFloats.cpp - Another element type for f32 -------------------===//
+
+#include "passes/precision/Passes.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_NNCONVERTFLOATS
+#include "passes/precision/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+
+namespace {
+struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
+  using NNConvertFloatsBase::NNConvertFloatsBase;
+
+  void runOnOperation() override {
+    if (to != "f64") {
+      getOperation().emitError("nn-convert-floats: unknown type '") << to << "', expected 'f64'";
+      return signalPassFailure();
+    }
+    Type element = Float64Type::get(&getContext());
+    auto convert = [&](Type type) -> Type {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.getElementType().isF32() ? tensor.clone(element) : type;
+    };
+    auto convertAll = [&](TypeRange types) {
+      return llvm::map_to_vector(types, [&](Type type) { return convert(type); });
+    };
+    getOperation().walk([&](Operation *op) {
+      for (OpResult result : op->getResults())
+        result.setType(convert(result.getType()));
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          for (BlockArgument argument : block.getArguments())
+            argument.setType(convert(argument.getType()));
+      if (auto function = dyn_cast<func::FuncOp>(op)) {
+        function.setFunctionType(
+            FunctionType::get(&getContext(), convertAll(function.getArgumentTypes()),
+                              convertAll(function.getResultTypes())));
+      } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
+        auto value = dyn_cast<DenseFPElementsAttr>(constant.getValue());
+        if (value && value.getElementType().isF32())
+          constant.setValueAttr(value.mapValues(element, [](const APFloat &number) {
+            APFloat wide = number;
+            bool exact;
+            wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &exact);
+            return wide.bitcastToAPInt();
+          }));
+      }
+    });
+  }
+};
+} // namespace

@@ -1,0 +1,405 @@
+#include "sheaf/Manifest.h"
+#include "sheaf/Error.h"
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace sheaf;
+using Json = nlohmann::ordered_json;
+
+namespace {
+constexpr std::array<std::string_view, bufferKinds> kinds = {
+    "parameter", "moment1", "moment2", "momentum", "gradient", "batch",
+    "rng",       "step",    "scalar",  "result",   "input",    "output"};
+constexpr std::array<std::string_view, 5> roles = {"", "tokens", "targets",
+                                                   "positions", "documents"};
+
+/// Largest value of a size in a manifest, in bytes or elements: far beyond any
+/// machine, and sums of many of them fit 64 bits.
+constexpr int64_t largest = int64_t{1} << 48;
+
+/// Typed access to the fields of one object; `where` names it in messages.
+class Object {
+public:
+  Object(const Json &json, std::string where)
+      : where(std::move(where)), json(json) {
+    if (!json.is_object())
+      fail("manifest: {} is {}; expected an object", this->where,
+           json.type_name());
+  }
+
+  const Json *find(const char *key) const {
+    auto it = json.find(key);
+    return it == json.end() ? nullptr : &*it;
+  }
+
+  const Json &at(const char *key) const {
+    if (const Json *value = find(key))
+      return *value;
+    fail("manifest: {} has no \"{}\"", where, key);
+  }
+
+  std::string text(const char *key) const {
+    const Json &value = at(key);
+    if (!value.is_string())
+      wrong(key, value, "a string");
+    return value.get<std::string>();
+  }
+  std::string text(const char *key, const char *otherwise) const {
+    return find(key) ? text(key) : otherwise;
+  }
+
+  int64_t integer(const char *key, int64_t least, int64_t most) const {
+    return integerOf(at(key), key, least, most);
+  }
+  int64_t integer(const char *key, int64_t least, int64_t most,
+                  int64_t otherwise) const {
+    return find(key) ? integer(key, least, most) : otherwise;
+  }
+
+  /// A finite number.
+  double number(const char *key, double otherwise) const {
+    const Json *value = find(key);
+    if (!value)
+      return otherwise;
+    if (!value->is_number() || !std::isfinite(value->get<double>()))
+      wrong(key, *value, "a finite number");
+    return value->get<double>();
+  }
+
+  bool flag(const char *key, bool otherwise) const {
+    const Json *value = find(key);
+    if (!value)
+      return otherwise;
+    if (!value->is_boolean())
+      wrong(key, *value, "true or false");
+    return value->get<bool>();
+  }
+
+  /// Null where the field is absent and not required.
+  const Json *array(const char *key, bool required) const {
+    const Json *value = required ? &at(key) : find(key);
+    if (value && !value->is_array())
+      wrong(key, *value, "an array");
+    return value;
+  }
+
+  std::vector<int64_t> integers(const char *key, int64_t least,
+                                int64_t most) const {
+    std::vector<int64_t> values;
+    for (const Json &value : *array(key, true))
+      values.push_back(integerOf(value, key, least, most));
+    return values;
+  }
+
+  std::string where;
+
+private:
+  int64_t integerOf(const Json &value, const char *key, int64_t least,
+                    int64_t most) const {
+    bool fits = value.is_number_integer() &&
+                (!value.is_number_unsigned() ||
+                 value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX));
+    if (!fits || value.get<int64_t>() < least || value.get<int64_t>() > most)
+      wrong(key, value,
+            fmt::format("a whole number from {} to {}", least, most));
+    return value.get<int64_t>();
+  }
+
+  [[noreturn]] void wrong(const char *key, const Json &value,
+                          std::string_view expected) const {
+    std::string found =
+        value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (found.size() > 60)
+      found = found.substr(0, 60) + "...";
+    fail("manifest: \"{}\" of {} is {}; expected {}", key, where, found,
+         expected);
+  }
+
+  const Json &json;
+};
+
+/// Parses, and refuses an object that has the same key twice.
+Json parseJson(std::string_view text) {
+  std::vector<std::set<std::string>> keys;
+  auto callback = [&](int depth, Json::parse_event_t event, Json &parsed) {
+    if (depth > 64)
+      fail("manifest: nested deeper than 64 levels");
+    if (event == Json::parse_event_t::object_start)
+      keys.emplace_back();
+    else if (event == Json::parse_event_t::object_end)
+      keys.pop_back();
+    else if (event == Json::parse_event_t::key &&
+             !keys.back().insert(parsed.get<std::string>()).second)
+      fail("manifest: the key \"{}\" occurs twice in one object",
+           parsed.get<std::string>());
+    return true;
+  };
+  try {
+    return Json::parse(text.begin(), text.end(), callback);
+  } catch (const nlohmann::json::exception &error) {
+    fail("manifest: not valid JSON: {}", error.what());
+  }
+}
+
+/// Names reach messages, files and terminals: no control characters.
+void checkName(const std::string &name, const std::string &where) {
+  if (name.empty() || name.size() > 4096 ||
+      std::any_of(name.begin(), name.end(),
+                  [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    fail("manifest: the name of {} is empty, longer than 4096 bytes or has a "
+         "control character",
+         where);
+}
+
+BufferInfo parseBuffer(const Json &json, size_t index) {
+  Object object(json, fmt::format("buffer {}", index));
+  BufferInfo buffer;
+  buffer.name = object.text("name");
+  checkName(buffer.name, object.where);
+  object.where += fmt::format(" ('{}')", buffer.name);
+
+  std::string kind = object.text("kind");
+  auto foundKind = std::find(kinds.begin(), kinds.end(), kind);
+  if (foundKind == kinds.end())
+    fail("manifest: {} has kind \"{}\"; expected one of {}", object.where, kind,
+         fmt::join(kinds, ", "));
+  buffer.kind = static_cast<BufferKind>(foundKind - kinds.begin());
+
+  std::string type = object.text("dtype");
+  std::optional<SheafType> foundType = typeFromName(type);
+  if (!foundType)
+    fail("manifest: {} has dtype \"{}\"; expected f64, f32, bf16, f16, f8e4m3, "
+         "f8e5m2, i64, i32, i8 or i1",
+         object.where, type);
+  buffer.type = *foundType;
+
+  buffer.shape = object.integers("shape", 0, largest);
+  std::optional<int64_t> elements =
+      elementCount(buffer.shape, elementSize(buffer.type));
+  if (!elements || *elements * elementSize(buffer.type) > largest)
+    fail("manifest: {} with shape {} is larger than {}", object.where,
+         shapeText(buffer.shape), bytesText(largest));
+  buffer.elements = *elements;
+  buffer.bytes = *elements * elementSize(buffer.type);
+  buffer.frozen = object.flag("frozen", false);
+  buffer.decay = object.flag("decay", true);
+
+  auto require = [&](bool fits, const char *expected) {
+    if (!fits)
+      fail("manifest: {} is {} {}; expected {}", object.where, type,
+           shapeText(buffer.shape), expected);
+  };
+  bool isInteger = buffer.type == SHEAF_I32 || buffer.type == SHEAF_I64;
+  switch (buffer.kind) {
+  case BufferKind::Batch: {
+    std::string role = object.text("role");
+    auto found = std::find(roles.begin() + 1, roles.end(), role);
+    if (found == roles.end())
+      fail("manifest: {} has role \"{}\"; expected tokens, targets, positions "
+           "or documents",
+           object.where, role);
+    buffer.role = static_cast<BatchRole>(found - roles.begin());
+    require(isInteger && buffer.shape.size() == 2,
+            "i32 or i64 of shape [batch, seq]");
+    break;
+  }
+  case BufferKind::Rng:
+    require(buffer.type == SHEAF_I32 && buffer.shape == Shape{4}, "i32 [4]");
+    break;
+  case BufferKind::Step:
+    require(isInteger && buffer.elements == 1, "one i32 or i64");
+    break;
+  case BufferKind::Scalar:
+    require(
+        (buffer.type == SHEAF_F32 || buffer.type == SHEAF_F64 || isInteger) &&
+            buffer.elements == 1,
+        "one f32, f64, i32 or i64");
+    buffer.value = object.number("value", 0);
+    break;
+  default:
+    break;
+  }
+  return buffer;
+}
+
+EntryInfo parseEntry(const std::string &name, const Json &json,
+                     const std::vector<BufferInfo> &buffers) {
+  Object object(json, fmt::format("entry '{}'", name));
+  checkName(name, object.where);
+  EntryInfo entry;
+  entry.name = name;
+  entry.symbol = object.text("symbol");
+  if (entry.symbol.empty() ||
+      !std::all_of(entry.symbol.begin(), entry.symbol.end(),
+                   [](unsigned char c) {
+                     return std::isalnum(c) || c == '_' || c == '.' || c == '$';
+                   }))
+    fail("manifest: {} has symbol \"{}\"; expected letters, digits, '_', '.' "
+         "and '$'",
+         object.where, entry.symbol);
+  for (int64_t index : object.integers(
+           "arguments", 0, static_cast<int64_t>(buffers.size()) - 1))
+    entry.arguments.push_back(static_cast<int>(index));
+  entry.arenaBytes = object.integer("arena_bytes", 0, largest);
+  return entry;
+}
+
+/// What entries of a training artifact rely on.
+void checkTraining(const Manifest &manifest) {
+  const ModelInfo &model = manifest.model;
+  std::map<std::string, const BufferInfo *> parameters;
+  for (const BufferInfo &buffer : manifest.buffers)
+    if (buffer.kind == BufferKind::Parameter)
+      parameters[buffer.name] = &buffer;
+  for (const BufferInfo &buffer : manifest.buffers) {
+    if (buffer.kind == BufferKind::Batch &&
+        buffer.shape != Shape{model.batch, model.sequence})
+      fail("manifest: batch buffer '{}' has shape {}; expected [batch, seq] = "
+           "{} of \"model\"",
+           buffer.name, shapeText(buffer.shape),
+           shapeText({model.batch, model.sequence}));
+    if (buffer.kind >= BufferKind::Moment1 &&
+        buffer.kind <= BufferKind::Gradient) {
+      auto it = parameters.find(buffer.name);
+      if (it == parameters.end())
+        fail("manifest: {} '{}' belongs to no parameter of that name",
+             kindName(buffer.kind), buffer.name);
+      if (it->second->shape != buffer.shape)
+        fail("manifest: {} '{}' has shape {}, its parameter {}",
+             kindName(buffer.kind), buffer.name, shapeText(buffer.shape),
+             shapeText(it->second->shape));
+    }
+  }
+}
+} // namespace
+
+std::string_view sheaf::kindName(BufferKind kind) {
+  return kinds[static_cast<int>(kind)];
+}
+
+bool sheaf::isState(BufferKind kind) { return kind <= BufferKind::Momentum; }
+
+std::string BufferInfo::key() const {
+  if (kind >= BufferKind::Moment1 && kind <= BufferKind::Gradient)
+    return fmt::format("{}:{}", kindName(kind), name);
+  return name;
+}
+
+Manifest Manifest::parse(std::string_view text) {
+  Json json = parseJson(text);
+  Object top(json, "the top level");
+  int64_t abi = top.integer("abi", 0, largest);
+  if (abi != SHEAF_ABI_VERSION)
+    fail("the artifact's manifest is of ABI version {}, this runtime of {}; "
+         "compile the model again with the sheaf-compile beside this runtime",
+         abi, SHEAF_ABI_VERSION);
+
+  Manifest manifest;
+  manifest.producer = top.text("producer", "unknown");
+  manifest.target = top.text("target", "cpu");
+  manifest.cpu = top.text("cpu", "");
+  if (const Json *features = top.array("cpu_features", false))
+    for (const Json &feature : *features) {
+      if (!feature.is_string())
+        fail("manifest: \"cpu_features\" has an element that is no string");
+      manifest.cpuFeatures.push_back(feature.get<std::string>());
+    }
+  if (const Json *mesh = top.find("mesh"))
+    manifest.ranks = Object(*mesh, "\"mesh\"").integer("ranks", 1, 1 << 20, 1);
+
+  if (const Json *value = top.find("model")) {
+    Object object(*value, "\"model\"");
+    ModelInfo &model = manifest.model;
+    model.name = object.text("name", "model");
+    model.batch = object.integer("batch", 1, 1 << 30, 0);
+    model.sequence = object.integer("seq", 1, 1 << 30, 0);
+    model.vocab = object.integer("vocab", 1, INT32_MAX, 0);
+    model.microbatches = object.integer("microbatches", 1, 1 << 30, 1);
+    model.parameters = object.integer("parameters", 0, largest, 0);
+    model.flopsPerStep = object.number("flops_per_step", 0);
+  }
+
+  size_t index = 0;
+  std::set<std::pair<BufferKind, std::string>> seen;
+  std::set<std::string> keys;
+  for (const Json &value : *top.array("buffers", true)) {
+    BufferInfo buffer = parseBuffer(value, index++);
+    if (!seen.emplace(buffer.kind, buffer.name).second)
+      fail("manifest: there are two buffers '{}' of kind {}", buffer.name,
+           kindName(buffer.kind));
+    if (!keys.insert(buffer.key()).second)
+      fail("manifest: two buffers share the name '{}'", buffer.key());
+    manifest.buffers.push_back(std::move(buffer));
+  }
+
+  const Json &entries = top.at("entries");
+  Object(entries, "\"entries\"");
+  for (const auto &[name, value] : entries.items())
+    manifest.entries.push_back(parseEntry(name, value, manifest.buffers));
+
+  index = 0;
+  if (const Json *kernels = top.array("kernels", false))
+    for (const Json &value : *kernels) {
+      Object object(value, fmt::format("kernel {}", index++));
+      KernelInfo kernel;
+      kernel.name = object.text("name");
+      kernel.kind = object.text("kind", "kernel");
+      kernel.location = object.text("loc", "");
+      kernel.flops = object.number("flops", 0);
+      kernel.bytes = object.number("bytes", 0);
+      manifest.kernels.push_back(std::move(kernel));
+    }
+  checkTraining(manifest);
+  return manifest;
+}
+
+int Manifest::find(BufferKind kind, std::string_view name) const {
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].kind == kind && buffers[i].name == name)
+      return static_cast<int>(i);
+  return -1;
+}
+
+int Manifest::findRole(BatchRole role) const {
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].role == role)
+      return static_cast<int>(i);
+  return -1;
+}
+
+int Manifest::findKind(BufferKind kind) const {
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].kind == kind)
+      return static_cast<int>(i);
+  return -1;
+}
+
+const EntryInfo *Manifest::findEntry(std::string_view name) const {
+  for (const EntryInfo &entry : entries)
+    if (entry.name == name)
+      return &entry;
+  return nullptr;
+}
+
+const EntryInfo &Manifest::entry(std::string_view name) const {
+  if (const EntryInfo *found = findEntry(name))
+    return *found;
+  std::vector<std::string> names;
+  for (const EntryInfo &entry : entries)
+    names.push_back(entry.name);
+  fail("the artifact has no entry '{}'; it has {}", name,
+       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+}
+
+std::vector<int> Manifest::ofKind(BufferKind kind) const {
+  std::vector<int> indices;
+  for (size_t i = 0; i < buffers.size(); ++i)
+    if (buffers[i].kind == kind)
+      indices.push_back(static_cast<int>(i));
+  return indices;
+}

@@ -1,0 +1,97 @@
+#include "sheaf/Program.h"
+#include "sheaf/Error.h"
+#include <algorithm>
+#include <set>
+
+using namespace sheaf;
+
+Program::Program(const Artifact &artifact, CpuDevice &device)
+    : artifact(artifact), manifest(artifact.manifest), device(device),
+      memory(manifest.buffers.size()) {
+  if (manifest.ranks != 1)
+    fail("{}: compiled for {} ranks; this runtime runs one, compile without "
+         "--mesh",
+         artifact.path, manifest.ranks);
+}
+
+void Program::prepare(const std::vector<std::string> &entries) {
+  std::set<int> missing;
+  int64_t needed = 0, arenaNeeded = 0;
+  for (const std::string &name : entries) {
+    const EntryInfo &entry = manifest.entry(name);
+    arenaNeeded = std::max(arenaNeeded, entry.arenaBytes);
+    for (int index : entry.arguments)
+      if (!memory[index].data() && missing.insert(index).second)
+        needed += manifest.buffers[index].bytes;
+  }
+  bool growArena = !arena.data() || arenaNeeded > arena.bytes();
+  int64_t total = needed + (growArena ? arenaNeeded : 0);
+  if (total > (int64_t{64} << 20) && total > availableMemory())
+    fail("{} needs {} more ({} bytes: buffers {}, arena {}), {} are "
+         "available; use a smaller batch or more microbatches",
+         artifact.path, bytesText(total), total, bytesText(needed),
+         bytesText(arenaNeeded), bytesText(availableMemory()));
+
+  for (int index : missing) {
+    const BufferInfo &buffer = manifest.buffers[index];
+    memory[index] = Memory(buffer.bytes);
+    memory[index].touch();
+    if (buffer.kind == BufferKind::Scalar)
+      fill(index, buffer.value);
+  }
+  if (growArena) {
+    arena = Memory();
+    arena = Memory(arenaNeeded);
+  }
+}
+
+void Program::call(const std::string &name) {
+  prepare({name});
+  const EntryInfo &entry = manifest.entry(name);
+  std::vector<void *> buffers;
+  for (int index : entry.arguments)
+    buffers.push_back(memory[index].data());
+  SheafContext context = {CpuDevice::functions(), buffers.data(), arena.data(),
+                          &device};
+  int32_t code = artifact.functions[&entry - manifest.entries.data()](&context);
+  try {
+    device.throwPending();
+  } catch (const Error &error) {
+    fail("entry '{}': {}", name, error.what());
+  }
+  if (code != 0)
+    fail("entry '{}' of {} returned error {}", name, artifact.path, code);
+}
+
+void Program::fill(int index, double value) {
+  if (index < 0 || !memory[index].data())
+    return;
+  const BufferInfo &buffer = manifest.buffers[index];
+  for (int64_t i = 0; i < buffer.elements; ++i)
+    setElement(buffer.type, memory[index].data(), i, value);
+}
+
+double Program::value(int index) const {
+  return element(manifest.buffers[index].type, memory[index].data(), 0);
+}
+
+void Program::setStep(uint64_t seed, int64_t step) {
+  fill(manifest.findKind(BufferKind::Step), static_cast<double>(step));
+  int rng = manifest.findKind(BufferKind::Rng);
+  if (rng < 0 || !memory[rng].data())
+    return;
+  int32_t *words = static_cast<int32_t *>(memory[rng].data());
+  words[0] = static_cast<int32_t>(static_cast<uint32_t>(seed));
+  words[1] = static_cast<int32_t>(static_cast<uint32_t>(seed >> 32));
+  words[2] = static_cast<int32_t>(step);
+  words[3] = 0;
+}
+
+std::array<int64_t, bufferKinds> Program::bytesByKind() const {
+  std::array<int64_t, bufferKinds> bytes = {};
+  for (size_t i = 0; i < memory.size(); ++i)
+    if (memory[i].data())
+      bytes[static_cast<int>(manifest.buffers[i].kind)] +=
+          manifest.buffers[i].bytes;
+  return bytes;
+}

@@ -1,0 +1,147 @@
+#include "sheaf/Weights.h"
+#include "sheaf/Error.h"
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+using namespace sheaf;
+
+std::vector<NamedTensor>
+sheaf::tensorsOf(const Program &program, const std::vector<BufferKind> &kinds) {
+  std::vector<NamedTensor> tensors;
+  for (size_t i = 0; i < program.manifest.buffers.size(); ++i) {
+    const BufferInfo &buffer = program.manifest.buffers[i];
+    if (program.data(i) &&
+        std::find(kinds.begin(), kinds.end(), buffer.kind) != kinds.end())
+      tensors.push_back(
+          {buffer.key(), buffer.type, buffer.shape, program.data(i)});
+  }
+  return tensors;
+}
+
+void sheaf::saveWeights(const Program &program, const std::string &path) {
+  // "pt" is what Hugging Face's loader asks for.
+  writeSafetensors(path, tensorsOf(program, {BufferKind::Parameter}),
+                   {{"format", "pt"}});
+}
+
+namespace {
+constexpr std::string_view prefixes[] = {"transformer.", "model."};
+
+bool endsWith(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() &&
+         text.substr(text.size() - end.size()) == end;
+}
+
+using Tensor = SafetensorsFile::Tensor;
+
+const Tensor *findTensor(const SafetensorsFile &file, const std::string &name) {
+  auto look = [&](const std::string &key) -> const Tensor * {
+    auto it = file.tensors.find(key);
+    return it == file.tensors.end() ? nullptr : &it->second;
+  };
+  if (const Tensor *tensor = look(name))
+    return tensor;
+  for (std::string_view prefix : prefixes) {
+    if (name.rfind(prefix, 0) == 0)
+      if (const Tensor *tensor = look(name.substr(prefix.size())))
+        return tensor;
+    if (const Tensor *tensor = look(std::string(prefix) + name))
+      return tensor;
+  }
+  return nullptr;
+}
+
+/// Tensors of Hugging Face's files that are no parameters: causal masks and
+/// rotary frequencies.
+bool isBuffer(const std::string &name) {
+  return endsWith(name, ".attn.bias") || endsWith(name, ".attn.masked_bias") ||
+         endsWith(name, "rotary_emb.inv_freq");
+}
+
+/// A tied head that the file holds once more must be the embedding.
+void checkTiedHead(const SafetensorsFile &file, const Tensor &head) {
+  for (const auto &[name, tensor] : file.tensors) {
+    if (!endsWith(name, "wte.weight") && !endsWith(name, "embed_tokens.weight"))
+      continue;
+    bool equal = tensor.shape == head.shape && tensor.type == head.type;
+    if (equal) {
+      std::vector<char> a(head.bytes), b(tensor.bytes);
+      file.read(head, head.type, a.data());
+      file.read(tensor, tensor.type, b.data());
+      equal = a == b;
+    }
+    if (!equal)
+      fail("{}: '{}' differs from '{}', but the model ties them; compile a "
+           "model with an untied head",
+           file.path, head.name, name);
+  }
+}
+
+std::string listed(const std::vector<std::string> &names) {
+  constexpr size_t most = 8;
+  std::vector<std::string> shown(names.begin(),
+                                 names.begin() + std::min(most, names.size()));
+  std::string text = fmt::format("\n  {}", fmt::join(shown, "\n  "));
+  if (names.size() > most)
+    text += fmt::format("\n  and {} more", names.size() - most);
+  return text;
+}
+} // namespace
+
+void sheaf::loadWeights(Program &program, const std::string &path) {
+  SafetensorsFile file(path);
+  std::vector<std::pair<int, const Tensor *>> found;
+  std::vector<std::string> missing, extra, different;
+  std::set<std::string> used;
+  bool hasHead = false;
+  for (int index : program.manifest.ofKind(BufferKind::Parameter)) {
+    const BufferInfo &buffer = program.manifest.buffers[index];
+    hasHead |= buffer.name == "lm_head.weight";
+    const Tensor *tensor = findTensor(file, buffer.name);
+    if (!tensor) {
+      missing.push_back(
+          fmt::format("'{}' {}", buffer.name, shapeText(buffer.shape)));
+      continue;
+    }
+    used.insert(tensor->name);
+    if (tensor->shape != buffer.shape)
+      different.push_back(fmt::format("'{}': the file has {}, the model {}",
+                                      buffer.name, shapeText(tensor->shape),
+                                      shapeText(buffer.shape)));
+    else if (!isFloat(tensor->type))
+      different.push_back(fmt::format(
+          "'{}': the file has elements of type {}, the model {}", buffer.name,
+          typeName(tensor->type), typeName(buffer.type)));
+    else
+      found.emplace_back(index, tensor);
+  }
+  for (const auto &[name, tensor] : file.tensors) {
+    if (used.count(name) || isBuffer(name))
+      continue;
+    if (name == "lm_head.weight" && !hasHead)
+      checkTiedHead(file, tensor);
+    else
+      extra.push_back(fmt::format("'{}' {}", name, shapeText(tensor.shape)));
+  }
+  if (!missing.empty() || !extra.empty() || !different.empty()) {
+    std::string text;
+    if (!missing.empty())
+      text += fmt::format("\nmissing from the file ({}):{}", missing.size(),
+                          listed(missing));
+    if (!different.empty())
+      text += fmt::format("\ndifferent ({}):{}", different.size(),
+                          listed(different));
+    if (!extra.empty())
+      text += fmt::format("\nnot in the model ({}):{}", extra.size(),
+                          listed(extra));
+    fail("{}: the tensors are not the model's parameters{}", path, text);
+  }
+  for (auto [index, tensor] : found) {
+    if (!program.data(index))
+      fail("parameter '{}' is used by no entry",
+           program.manifest.buffers[index].name);
+    file.read(*tensor, program.manifest.buffers[index].type,
+              program.data(index));
+  }
+}

@@ -1,0 +1,49 @@
+//===- Artifact.h - a loaded artifact ---------------------------*- C++ -*-===//
+//
+// Opens the ELF shared object that sheaf-compile wrote and checks that this
+// runtime and this machine can run it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_ARTIFACT_H
+#define SHEAF_ARTIFACT_H
+
+#include "sheaf/Manifest.h"
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sheaf {
+
+class Artifact {
+public:
+  /// Throws an Error that starts with the path where the file is no artifact,
+  /// is damaged, has another ABI version, or needs CPU features that this
+  /// machine lacks.
+  explicit Artifact(const std::string &path);
+  ~Artifact();
+  Artifact(const Artifact &) = delete;
+  Artifact &operator=(const Artifact &) = delete;
+
+  std::string path;
+  Manifest manifest;
+  std::vector<SheafEntry> functions; ///< in the order of manifest.entries
+  /// The model as MLIR bytecode; empty where the artifact has none.
+  std::span<const uint8_t> model;
+
+private:
+  void open();
+  const void *symbol(const char *name, uint64_t &size) const;
+  void *handle = nullptr;
+};
+
+/// Those of `features`, in LLVM's spelling, that this machine lacks.
+std::vector<std::string>
+missingCpuFeatures(const std::vector<std::string> &features);
+
+/// The manifest and the machine code's figures, for `sheaf-run --info`.
+std::string describe(const Artifact &artifact);
+
+} // namespace sheaf
+
+#endif // SHEAF_ARTIFACT_H

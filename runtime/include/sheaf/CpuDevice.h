@@ -1,0 +1,52 @@
+//===- CpuDevice.h - the device that runs on this machine's cores -*- C++
+//-*-===//
+//
+// Implements the SheafDevice of abi.h on a thread pool: launches cut into
+// tasks of `grain` items, products on OpenBLAS. Generated code cannot be
+// unwound, so an error met inside an entry is kept and thrown after it.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_CPUDEVICE_H
+#define SHEAF_CPUDEVICE_H
+
+#include "sheaf/ThreadPool.h"
+#include "sheaf/abi.h"
+#include <string>
+#include <vector>
+
+namespace sheaf {
+
+/// What one kernel cost so far.
+struct KernelTime {
+  int64_t calls = 0;
+  double seconds = 0;
+};
+
+class CpuDevice {
+public:
+  explicit CpuDevice(int threads) : pool(threads) {}
+
+  ThreadPool pool;
+
+  /// The functions for SheafContext::device; SheafContext::runtime must be
+  /// this CpuDevice.
+  static const SheafDevice *functions();
+
+  /// Measures the time of each kernel from now on. `kernels` is the length of
+  /// the manifest's "kernels"; copies and zeroing are counted behind it.
+  void startProfile(int64_t kernels);
+  const std::vector<KernelTime> &times() const { return profile; }
+
+  /// Throws the error that a call inside an entry met, if there is one.
+  void throwPending();
+
+private:
+  friend struct CpuFunctions;
+  std::vector<KernelTime> profile; // empty: not measured
+  std::string error;
+};
+
+} // namespace sheaf
+
+#endif // SHEAF_CPUDEVICE_H

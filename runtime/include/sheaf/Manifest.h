@@ -1,0 +1,102 @@
+//===- Manifest.h - what an artifact says about itself ----------*- C++ -*-===//
+//
+// The parsed and validated manifest of docs/design/artifact.md. Manifests come
+// from files that anyone may have written: whatever parse() returns is
+// consistent, everything else is an Error that names the field.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_MANIFEST_H
+#define SHEAF_MANIFEST_H
+
+#include "sheaf/Types.h"
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sheaf {
+
+enum class BufferKind {
+  Parameter,
+  Moment1,
+  Moment2,
+  Momentum,
+  Gradient,
+  Batch,
+  Rng,
+  Step,
+  Scalar,
+  Result,
+  Input,
+  Output
+};
+inline constexpr int bufferKinds = 12;
+std::string_view kindName(BufferKind kind);
+
+/// Kinds that a checkpoint keeps: parameters and optimizer state.
+bool isState(BufferKind kind);
+
+enum class BatchRole { None, Tokens, Targets, Positions, Documents };
+
+struct BufferInfo {
+  std::string name;
+  BufferKind kind;
+  BatchRole role = BatchRole::None;
+  SheafType type;
+  Shape shape;
+  int64_t elements; ///< product of the shape
+  int64_t bytes;
+  double value = 0; ///< of a scalar, at compile time
+  bool frozen = false, decay = true;
+
+  /// The name of this buffer in a file of named tensors: its name, with
+  /// "gradient:", "moment1:", "moment2:" or "momentum:" before it for those
+  /// kinds, which share their parameter's name.
+  std::string key() const;
+};
+
+struct EntryInfo {
+  std::string name, symbol;
+  std::vector<int> arguments; ///< indices into Manifest::buffers
+  int64_t arenaBytes;
+};
+
+struct KernelInfo {
+  std::string name, kind, location;
+  double flops, bytes; ///< of one call
+};
+
+struct ModelInfo {
+  std::string name;
+  int64_t batch = 0, sequence = 0, vocab = 0, microbatches = 1;
+  int64_t parameters = 0;  ///< elements
+  double flopsPerStep = 0; ///< of the model: recomputation does not count
+};
+
+struct Manifest {
+  std::string producer, target, cpu;
+  std::vector<std::string> cpuFeatures;
+  int64_t ranks = 1;
+  ModelInfo model;
+  std::vector<BufferInfo> buffers;
+  std::vector<EntryInfo> entries; ///< in the order of the file
+  std::vector<KernelInfo> kernels;
+
+  /// Throws an Error that names what is wrong.
+  static Manifest parse(std::string_view text);
+
+  /// Index of a buffer, or -1.
+  int find(BufferKind kind, std::string_view name) const;
+  int findRole(BatchRole role) const;
+  /// Index of the only buffer of a kind (rng, step), or -1.
+  int findKind(BufferKind kind) const;
+  const EntryInfo *findEntry(std::string_view name) const;
+  /// Throws an Error that lists the entries there are.
+  const EntryInfo &entry(std::string_view name) const;
+  /// Indices of the buffers of a kind, in order.
+  std::vector<int> ofKind(BufferKind kind) const;
+};
+
+} // namespace sheaf
+
+#endif // SHEAF_MANIFEST_H

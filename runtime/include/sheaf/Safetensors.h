@@ -1,0 +1,63 @@
+//===- Safetensors.h - files of named tensors -------------------*- C++ -*-===//
+//
+// Reads and writes the safetensors format: 8 bytes of header length, a JSON
+// header, then the tensors' bytes one after the other. Reading is strict: a
+// header that does not describe exactly the bytes of the file is an Error.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_SAFETENSORS_H
+#define SHEAF_SAFETENSORS_H
+
+#include "sheaf/Types.h"
+#include <map>
+#include <string>
+#include <vector>
+
+namespace sheaf {
+
+class SafetensorsFile {
+public:
+  struct Tensor {
+    std::string name;
+    SheafType type;
+    Shape shape;
+    int64_t elements, offset, bytes; ///< offset from the start of the file
+  };
+
+  /// Throws an Error that starts with the path.
+  explicit SafetensorsFile(const std::string &path);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile &) = delete;
+  SafetensorsFile &operator=(const SafetensorsFile &) = delete;
+
+  const std::string path;
+  std::map<std::string, Tensor> tensors;
+  std::map<std::string, std::string> metadata;
+
+  /// Reads a tensor and converts it, see convert(); `target` has room for all
+  /// elements in type `type`.
+  void read(const Tensor &tensor, SheafType type, void *target) const;
+
+private:
+  void open();
+  void readFully(void *to, int64_t bytes, int64_t offset) const;
+  int file = -1;
+};
+
+/// A tensor to be written.
+struct NamedTensor {
+  std::string name;
+  SheafType type;
+  Shape shape;
+  const void *data;
+};
+
+/// Writes a file aside and renames it into place.
+void writeSafetensors(const std::string &path,
+                      const std::vector<NamedTensor> &tensors,
+                      const std::map<std::string, std::string> &metadata = {});
+
+} // namespace sheaf
+
+#endif // SHEAF_SAFETENSORS_H

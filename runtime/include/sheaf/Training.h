@@ -1,0 +1,128 @@
+//===- Training.h - what sheaf-run does with an artifact --------*- C++ -*-===//
+//
+// The training loop, verification against a reference, sampling, and calling
+// single entries. Each takes the options of the command line and returns the
+// process's exit status; what goes wrong is thrown as an Error.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_TRAINING_H
+#define SHEAF_TRAINING_H
+
+#include "sheaf/Data.h"
+#include "sheaf/Program.h"
+#include <csignal>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sheaf {
+
+struct RunOptions {
+  std::string artifact;
+  std::string data, evalData;
+  TokenType tokenType = TokenType::Auto;
+  std::optional<DataOrder> order; ///< default: sequential
+  std::optional<int64_t> steps;
+  std::optional<uint64_t> seed; ///< default: 0
+  int threads = 0;              ///< 0: as many as there are cores
+  std::string log, load, save, plot;
+  std::string checkpoint;
+  int64_t checkpointEvery = 0; ///< 0: at the end only
+  bool resume = false;
+  int64_t evalEvery = 0; ///< 0: at the end only
+  int64_t evalBatches = 8;
+  int64_t sample = 0;
+  double temperature = 1;
+  std::string prompt;
+  bool verify = false;
+  std::string reference; ///< empty: made by the sheaf-compile beside us
+  bool info = false, profile = false, memoryReport = false, quiet = false;
+  std::string call, inputs, outputs;
+  std::map<std::string, double> scalars; ///< by buffer name
+};
+
+/// Set by a signal that asks the run to end after the current step.
+extern volatile std::sig_atomic_t stopSignal;
+
+/// Sets the scalars of the command line that the artifact has; throws an Error
+/// for one that it has not. Scalars whose buffers are not allocated are
+/// skipped.
+void setScalars(Program &program, const std::map<std::string, double> &scalars);
+
+int train(const RunOptions &options, CpuDevice &device,
+          const Artifact &artifact);
+
+/// Compares loss and gradients of one step with a reference; criterion (a) of
+/// "equal to one device": |g - g1| <= 1e-5 |g1| + 1e-7 |G|. Returns 1 where one
+/// fails. The loss must agree to 2e-6 of its size.
+int verify(const RunOptions &options, CpuDevice &device,
+           const Artifact &artifact);
+
+/// Calls entries on the tensors of a file and writes all their buffers.
+int callEntries(const RunOptions &options, CpuDevice &device,
+                const Artifact &artifact);
+
+/// Generates `options.sample` tokens after the prompt with the `logits` entry,
+/// one call a token, and prints them: as text where the vocabulary is bytes.
+void sampleTokens(const RunOptions &options, Program &program, uint64_t seed);
+
+/// One line of the log.
+struct StepRecord {
+  int64_t step = 0;
+  double loss = 0, gradientNorm = 0, learningRate = 0;
+  double tokensPerSecond = 0, milliseconds = 0;
+  std::optional<double> mfu; ///< model FLOPs utilisation, 0 to 1
+  std::optional<double> evalLoss;
+  std::vector<std::pair<std::string, double>> other; ///< auxiliary results
+};
+
+/// The JSON object of a record, floats with `digits` digits; a value that is no
+/// number is written as null.
+std::string logLine(const StepRecord &record, int digits);
+
+/// Appends lines to a file, each whole.
+class Log {
+public:
+  /// With `resumeAt` >= 0 the lines of earlier steps are kept and later ones
+  /// dropped; else the file starts empty.
+  Log(std::string path, int64_t resumeAt);
+  ~Log();
+  Log(const Log &) = delete;
+  Log &operator=(const Log &) = delete;
+  void write(const std::string &line);
+
+private:
+  std::string path;
+  int file = -1;
+};
+
+/// Shows the run on stderr: one line that changes on a terminal, else a line
+/// now and then.
+class Progress {
+public:
+  Progress(int64_t first, int64_t steps, bool quiet);
+  void show(const StepRecord &record);
+  /// Ends the changing line, so that other text can follow.
+  void finish();
+
+private:
+  int64_t first, steps;
+  bool quiet, terminal, open = false;
+  double started, shown = 0;
+};
+
+/// A curve of `values` over their index in braille characters, with its scale.
+std::string plotText(const std::vector<double> &values, int columns, int rows);
+
+/// Points of a curve: step and value.
+using Curve = std::vector<std::pair<double, double>>;
+
+/// An SVG picture of the training loss and, where given, the held-out loss.
+std::string plotSvg(const Curve &loss, const Curve &evalLoss,
+                    const std::string &title);
+
+} // namespace sheaf
+
+#endif // SHEAF_TRAINING_H

@@ -1,0 +1,451 @@
+#include "sheaf/Checkpoint.h"
+#include "sheaf/Error.h"
+#include "sheaf/Files.h"
+#include "sheaf/Matmul.h"
+#include "sheaf/Training.h"
+#include "sheaf/Weights.h"
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <malloc.h>
+#include <memory>
+
+using namespace sheaf;
+
+volatile std::sig_atomic_t sheaf::stopSignal = 0;
+
+void sheaf::setScalars(Program &program,
+                       const std::map<std::string, double> &scalars) {
+  for (const auto &[name, value] : scalars) {
+    int index = program.manifest.find(BufferKind::Scalar, name);
+    if (index < 0) {
+      std::vector<std::string> names;
+      for (int other : program.manifest.ofKind(BufferKind::Scalar))
+        names.push_back(program.manifest.buffers[other].name);
+      fail("{}: has no run-time scalar '{}'; it has {}", program.artifact.path,
+           name,
+           names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+    }
+    program.fill(index, value);
+  }
+}
+
+namespace {
+double seconds() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+/// One run: its options, its program, and where it stands.
+class Training {
+public:
+  Training(const RunOptions &options, CpuDevice &device,
+           const Artifact &artifact)
+      : options(options), artifact(artifact), manifest(artifact.manifest),
+        program(artifact, device) {}
+
+  int run();
+
+private:
+  void chooseSteps();
+  void start();
+  void resumeFrom(const FoundCheckpoint &checkpoint);
+  void openData();
+  StepRecord trainStep(int64_t step);
+  double evaluate();
+  void checkParameters(const char *when);
+  [[noreturn]] void explainNotFinite(const StepRecord &record);
+  void checkpoint();
+  RunState state() const;
+  void finish(double started);
+  void reportMemory();
+  void reportProfile();
+
+  const RunOptions &options;
+  const Artifact &artifact;
+  const Manifest &manifest;
+  Program program;
+
+  uint64_t seed = 0;
+  DataOrder order = DataOrder::Sequential;
+  int64_t first = 0, done = 0, steps = 0; // `done` steps are behind us
+  int64_t saved = -1;                     // step of the newest checkpoint
+  std::unique_ptr<TokenFile> data, evalData;
+  std::unique_ptr<Batches> batches, evalBatches;
+  double peak = 0; // FLOPs a second; 0: not measured
+  int digits = 9;
+  int64_t residentBefore = 0;
+  bool peakWasReset = false;
+  Curve losses, evalLosses;
+};
+
+void Training::chooseSteps() {
+  if (options.steps)
+    steps = *options.steps;
+  else if (options.sample == 0 && options.save.empty())
+    fail("give --steps=N, the number of optimizer steps of the whole run");
+  if (steps > 0 && options.data.empty())
+    fail("give --data=FILE, a file of tokens to train on");
+  if (options.resume && options.checkpoint.empty())
+    fail("--resume needs --checkpoint=DIR, the directory to resume from");
+  if (options.checkpointEvery > 0 && options.checkpoint.empty())
+    fail("--checkpoint-every needs --checkpoint=DIR");
+  if (options.evalEvery > 0 && options.evalData.empty())
+    fail("--eval-every needs --eval-data=FILE");
+  if (manifest.model.batch < 1 || manifest.model.sequence < 1 ||
+      manifest.model.vocab < 1)
+    fail("{}: no training artifact: its manifest has no model; use "
+         "--call=ENTRY",
+         artifact.path);
+}
+
+void Training::openData() {
+  if (steps > 0) {
+    data = std::make_unique<TokenFile>(options.data, options.tokenType);
+    batches = std::make_unique<Batches>(*data, manifest, order, seed);
+  }
+  if (!options.evalData.empty()) {
+    evalData = std::make_unique<TokenFile>(options.evalData, options.tokenType);
+    evalBatches = std::make_unique<Batches>(*evalData, manifest,
+                                            DataOrder::Sequential, seed);
+  }
+}
+
+void Training::resumeFrom(const FoundCheckpoint &found) {
+  const RunState &state = found.state;
+  if (options.seed && *options.seed != state.seed)
+    fail("{}: was started with --seed={}, not {}; leave --seed out", found.path,
+         state.seed, *options.seed);
+  std::string wanted =
+      options.order == DataOrder::Random ? "random" : "sequential";
+  if (options.order && wanted != state.order)
+    fail("{}: was started with --order={}, not {}; leave --order out",
+         found.path, state.order, wanted);
+  seed = state.seed;
+  order = state.order == "random" ? DataOrder::Random : DataOrder::Sequential;
+  first = done = saved = state.step;
+  loadCheckpoint(program, found);
+  setScalars(program, state.scalars);
+}
+
+/// Parameters, optimizer state and scalars as they are before the first step of
+/// this run.
+void Training::start() {
+  std::vector<std::string> entries = {"init"};
+  if (steps > 0 || !options.checkpoint.empty())
+    entries.push_back("step");
+  if (!options.evalData.empty())
+    entries.push_back("loss");
+  if (options.sample > 0)
+    entries.push_back("logits");
+  program.prepare(entries);
+
+  seed = options.seed.value_or(0);
+  order = options.order.value_or(DataOrder::Sequential);
+  std::optional<FoundCheckpoint> found;
+  if (options.resume) {
+    std::string notes;
+    found = findCheckpoint(options.checkpoint, notes);
+    fmt::print(stderr, "{}", notes);
+    if (!found)
+      fmt::print(stderr, "{}: no checkpoint yet, starting at step 0\n",
+                 options.checkpoint);
+  } else if (!options.checkpoint.empty()) {
+    createRunDirectory(options.checkpoint);
+    std::string notes;
+    if (findCheckpoint(options.checkpoint, notes))
+      fail("{}: holds the checkpoints of an earlier run; continue it with "
+           "--resume, or name another directory",
+           options.checkpoint);
+  }
+  if (found) {
+    resumeFrom(*found);
+    fmt::print(stderr, "resuming {} at step {}\n", found->path, first);
+  } else if (!options.load.empty()) {
+    loadWeights(program, options.load);
+  } else {
+    program.setStep(seed, 0);
+    program.call("init");
+  }
+  setScalars(program, options.scalars);
+  openData();
+  if (found && data && found->state.dataTokens != data->size())
+    fmt::print(stderr,
+               "warning: the checkpoint was trained on {} tokens, {} has {}; "
+               "the run will not be the same\n",
+               found->state.dataTokens, options.data, data->size());
+  checkParameters("before the first step");
+}
+
+void Training::checkParameters(const char *when) {
+  for (int index : manifest.ofKind(BufferKind::Parameter)) {
+    const BufferInfo &buffer = manifest.buffers[index];
+    int64_t bad =
+        firstNotFinite(buffer.type, program.data(index), buffer.elements);
+    if (bad >= 0)
+      fail("parameter '{}' has the value {} at index {} {}", buffer.name,
+           element(buffer.type, program.data(index), bad), bad, when);
+  }
+}
+
+StepRecord Training::trainStep(int64_t step) {
+  double begin = seconds();
+  batches->load(program, step);
+  program.setStep(seed, step);
+  program.call("step");
+
+  StepRecord record;
+  record.step = step;
+  double time = seconds() - begin;
+  double tokens = static_cast<double>(manifest.model.batch) *
+                  static_cast<double>(manifest.model.sequence);
+  record.milliseconds = time * 1e3;
+  record.tokensPerSecond = tokens / time;
+  if (peak > 0 && manifest.model.flopsPerStep > 0)
+    record.mfu = manifest.model.flopsPerStep / time / peak;
+  for (int index : manifest.entry("step").arguments) {
+    const BufferInfo &buffer = manifest.buffers[index];
+    if (buffer.kind != BufferKind::Result || buffer.elements != 1)
+      continue;
+    double value = program.value(index);
+    if (buffer.name == "loss")
+      record.loss = value;
+    else if (buffer.name == "grad_norm")
+      record.gradientNorm = value;
+    else if (buffer.name == "learning_rate")
+      record.learningRate = value;
+    else
+      record.other.emplace_back(buffer.name, value);
+  }
+  return record;
+}
+
+/// Mean held-out loss of the first batches of the held-out data.
+double Training::evaluate() {
+  int loss = manifest.find(BufferKind::Result, "loss");
+  int64_t perBatch = manifest.model.batch * manifest.model.sequence;
+  int64_t count = std::clamp<int64_t>((evalData->size() - 1) / perBatch, 1,
+                                      options.evalBatches);
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    evalBatches->load(program, i);
+    program.setStep(seed, done);
+    program.call("loss");
+    sum += program.value(loss);
+  }
+  return sum / static_cast<double>(count);
+}
+
+void Training::explainNotFinite(const StepRecord &record) {
+  std::string head =
+      fmt::format("step {}: loss {}, gradient norm {}; the run stops and keeps "
+                  "no weights of it",
+                  record.step, record.loss, record.gradientNorm);
+  // After the update the parameters may all be bad, through a gradient norm
+  // that is; where they are not, they say where it began.
+  std::vector<int> parameters = manifest.ofKind(BufferKind::Parameter);
+  std::string firstBad;
+  size_t badCount = 0;
+  for (int index : parameters) {
+    const BufferInfo &buffer = manifest.buffers[index];
+    int64_t bad =
+        firstNotFinite(buffer.type, program.data(index), buffer.elements);
+    if (bad < 0)
+      continue;
+    if (badCount++ == 0)
+      firstBad = fmt::format("parameter '{}', index {}", buffer.name, bad);
+  }
+  if (badCount > 0)
+    fail("{}\nfirst bad tensor after the update: {} ({} of {} parameters have "
+         "a value that is not finite)",
+         head, firstBad, badCount, parameters.size());
+  if (manifest.findEntry("gradients")) {
+    batches->load(program, record.step);
+    program.setStep(seed, record.step);
+    program.call("gradients");
+    for (int index : manifest.ofKind(BufferKind::Gradient)) {
+      const BufferInfo &buffer = manifest.buffers[index];
+      int64_t bad =
+          firstNotFinite(buffer.type, program.data(index), buffer.elements);
+      if (bad >= 0)
+        fail("{}\nall parameters are finite; first bad tensor: gradient of "
+             "'{}', index {}",
+             head, buffer.name, bad);
+    }
+  }
+  fail("{}\nall parameters and gradients are finite: the loss itself overflows",
+       head);
+}
+
+RunState Training::state() const {
+  RunState state;
+  state.step = done;
+  state.seed = seed;
+  state.order = order == DataOrder::Random ? "random" : "sequential";
+  state.dataTokens = data ? data->size() : 0;
+  for (int index : manifest.ofKind(BufferKind::Scalar))
+    if (program.data(index))
+      state.scalars[manifest.buffers[index].name] = program.value(index);
+  return state;
+}
+
+void Training::checkpoint() {
+  saveCheckpoint(program, state(), options.checkpoint);
+  saved = done;
+}
+
+void Training::reportMemory() {
+  int64_t promise = manifest.entry("step").arenaBytes;
+  if (!options.evalData.empty())
+    promise = std::max(promise, manifest.entry("loss").arenaBytes);
+  int64_t grown = peakMemory() - residentBefore;
+  fmt::print("memory: {} ({} bytes) resident before the first step, peak {} "
+             "({} bytes): {} bytes more; the manifest promises {} bytes "
+             "({:+.1f}%){}\n",
+             bytesText(residentBefore), residentBefore, bytesText(peakMemory()),
+             peakMemory(), grown, promise,
+             promise ? 100.0 * (grown - promise) / promise : 0.0,
+             peakWasReset ? "" : "; the peak is that of the whole process");
+}
+
+void Training::reportProfile() {
+  const std::vector<KernelTime> &times = program.device.times();
+  std::vector<size_t> rows;
+  double total = 0;
+  for (size_t i = 0; i < times.size(); ++i)
+    if (times[i].calls > 0) {
+      rows.push_back(i);
+      total += times[i].seconds;
+    }
+  std::stable_sort(rows.begin(), rows.end(), [&](size_t a, size_t b) {
+    return times[a].seconds > times[b].seconds;
+  });
+  fmt::print("\n{:>10} {:>6} {:>9} {:>10} {:>9} {:>9}  {}\n", "ms", "share",
+             "calls", "us a call", "GFLOP/s", "GB/s", "kernel");
+  for (size_t i : rows) {
+    bool known = i < manifest.kernels.size();
+    std::string name = known                          ? manifest.kernels[i].name
+                       : i == manifest.kernels.size() ? "copy"
+                                                      : "zero";
+    if (known && !manifest.kernels[i].location.empty())
+      name += "  " + manifest.kernels[i].location;
+    double perCall = times[i].seconds / times[i].calls;
+    auto rate = [&](double amount) {
+      return amount > 0 ? fmt::format("{:.1f}", amount / perCall / 1e9) : "-";
+    };
+    fmt::print("{:>10.2f} {:>5.1f}% {:>9} {:>10.1f} {:>9} {:>9}  {}\n",
+               times[i].seconds * 1e3, 100 * times[i].seconds / total,
+               times[i].calls, perCall * 1e6,
+               rate(known ? manifest.kernels[i].flops : 0),
+               rate(known ? manifest.kernels[i].bytes : 0), name);
+  }
+}
+
+void Training::finish(double started) {
+  double time = seconds() - started;
+  if (done > first) {
+    double tokens = static_cast<double>(done - first) *
+                    static_cast<double>(manifest.model.batch) *
+                    static_cast<double>(manifest.model.sequence);
+    if (losses.size() >= 2 && !options.quiet) {
+      std::vector<double> values;
+      for (auto [step, value] : losses)
+        values.push_back(value);
+      fmt::print("\nloss, steps {} to {}\n{}\n", first, done - 1,
+                 plotText(values, 64, 10));
+    }
+    fmt::print("{} steps in {:.1f} s, {:.0f} tokens/s, loss {:.4f} -> {:.4f}\n",
+               done - first, time, tokens / time, losses.front().second,
+               losses.back().second);
+    if (!evalLosses.empty())
+      fmt::print("held-out loss {:.4f}\n", evalLosses.back().second);
+    if (options.memoryReport)
+      reportMemory();
+  }
+  if (options.profile)
+    reportProfile();
+  if (!options.plot.empty())
+    writeFile(options.plot,
+              plotSvg(losses, evalLosses,
+                      fmt::format("{}: loss", manifest.model.name)));
+}
+
+int Training::run() {
+  chooseSteps();
+  std::vector<int> parameters = manifest.ofKind(BufferKind::Parameter);
+  SheafType type = SHEAF_F32;
+  if (!parameters.empty() &&
+      manifest.buffers[parameters[0]].type == SHEAF_F64) {
+    type = SHEAF_F64;
+    digits = 17;
+  }
+  // Before any buffer is there, so that its memory is free again. It also makes
+  // BLAS allocate what it keeps for each thread.
+  if (steps > 0)
+    peak = measurePeak(program.device.pool, type);
+  start();
+  if (steps > 0 && manifest.find(BufferKind::Result, "loss") < 0)
+    fail("{}: has no result 'loss'", artifact.path);
+  if (steps > 0 && first >= steps)
+    fmt::print(stderr, "nothing to do: the run has {} steps already\n", first);
+
+  Log log(options.log, options.resume ? first : -1);
+  if (options.profile)
+    program.device.startProfile(static_cast<int64_t>(manifest.kernels.size()));
+  Progress progress(first, steps, options.quiet);
+  double started = seconds();
+  losses.reserve(std::max<int64_t>(0, steps - first));
+
+  // What was needed up to here goes back, so that the growth of the process
+  // from here on is what the steps need.
+  program.releaseArena();
+  malloc_trim(0);
+  peakWasReset = resetPeakMemory();
+  residentBefore = residentMemory();
+
+  while (done < steps && !stopSignal) {
+    StepRecord record = trainStep(done);
+    if (!std::isfinite(record.loss) || !std::isfinite(record.gradientNorm)) {
+      progress.finish();
+      log.write(logLine(record, digits));
+      explainNotFinite(record);
+    }
+    ++done;
+    losses.emplace_back(record.step, record.loss);
+    bool last = done == steps || stopSignal;
+    if (evalData &&
+        (last || (options.evalEvery > 0 && done % options.evalEvery == 0))) {
+      record.evalLoss = evaluate();
+      evalLosses.emplace_back(record.step, *record.evalLoss);
+    }
+    log.write(logLine(record, digits));
+    progress.show(record);
+    if (options.checkpointEvery > 0 && done % options.checkpointEvery == 0)
+      checkpoint();
+  }
+  progress.finish();
+  int signal = stopSignal;
+  if (signal)
+    fmt::print(stderr, "stopped by {} after step {} of {}\n",
+               signal == SIGINT ? "Ctrl-C" : "a signal", done, steps);
+  if (!options.checkpoint.empty() && saved != done && steps > 0) {
+    checkpoint();
+    if (signal)
+      fmt::print(stderr, "checkpoint saved in {}; go on with --resume\n",
+                 options.checkpoint);
+  }
+  if (!options.save.empty())
+    saveWeights(program, options.save);
+  finish(started);
+  if (options.sample > 0 && !signal)
+    sampleTokens(options, program, seed);
+  return signal ? 128 + signal : 0;
+}
+} // namespace
+
+int sheaf::train(const RunOptions &options, CpuDevice &device,
+                 const Artifact &artifact) {
+  return Training(options, device, artifact).run();
+}

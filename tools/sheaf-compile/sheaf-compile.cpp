@@ -1,0 +1,149 @@
+//===- sheaf-compile.cpp - The driver -------------------------------------===//
+
+#include "compiler/Compile.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Support/Timing.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/SourceMgr.h"
+
+namespace cl = llvm::cl;
+using sheaf::Floor;
+
+static cl::OptionCategory category("sheaf-compile");
+
+static cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("<model.mlir>"),
+                                  cl::cat(category));
+static cl::opt<std::string> output("o", cl::desc("Write to FILE (text: default standard output)"),
+                                   cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<Floor> emit(
+    "emit", cl::desc("How far down to go:"), cl::init(Floor::Artifact), cl::cat(category),
+    cl::values(clEnumValN(Floor::Artifact, "artifact", "a shared object for sheaf-run (default)"),
+               clEnumValN(Floor::Model, "model", "floor 1, the model"),
+               clEnumValN(Floor::Step, "step", "floor 2, the training step"),
+               clEnumValN(Floor::Exec, "exec", "floor 5, the placed program on buffers"),
+               clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
+               clEnumValN(Floor::Object, "object", "the host's object code")));
+static cl::opt<std::string> target("target", cl::desc("cpu (default)"), cl::init("cpu"),
+                                   cl::cat(category));
+static cl::opt<std::string> cpu("cpu", cl::desc("Processor to make code for (default: native)"),
+                                cl::init("native"), cl::cat(category));
+static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
+                                     cl::init(1), cl::cat(category));
+static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
+                                      cl::init("none"), cl::cat(category));
+static cl::opt<std::string> optimizer("optimizer", cl::desc("adamw (default) or sgd"),
+                                      cl::init("adamw"), cl::cat(category));
+static cl::opt<std::string> reference(
+    "reference", cl::ValueOptional,
+    cl::desc("One device, no fusion, -O0: what sheaf-run --verify compares with; =f64 computes "
+             "in f64"),
+    cl::value_desc("f64"), cl::cat(category));
+static cl::opt<bool> differentiate(
+    "differentiate",
+    cl::desc("Add NAME_gradient for every public function of a module without a loss"),
+    cl::cat(category));
+static cl::opt<std::string> dumpPhases("dump-phases-to",
+                                       cl::desc("Write the IR after each phase to DIR"),
+                                       cl::value_desc("DIR"), cl::cat(category));
+static cl::opt<char> optLevel("O", cl::desc("Optimisation level, -O0 to -O3 (3)"), cl::Prefix,
+                              cl::init('3'), cl::cat(category));
+
+namespace {
+/// A run-time scalar: written into the manifest, overridable by sheaf-run.
+struct Scalar {
+  cl::opt<double> option;
+  Scalar(const char *name, double value, const char *text)
+      : option(llvm::StringRef(name), cl::desc(text), cl::init(value), cl::value_desc("X"), cl::cat(category)) {}
+};
+} // namespace
+
+static Scalar scalars[] = {
+    {"lr", 1e-3, "Learning rate (1e-3)"},
+    {"warmup", 0, "Steps of linear warm-up (0)"},
+    {"min-lr", 0, "Learning rate after decay (0)"},
+    {"decay-steps", 0, "Step at which the cosine decay ends; 0: constant (0)"},
+    {"weight-decay", 0.1, "Decoupled weight decay (0.1)"},
+    {"beta1", 0.9, "AdamW (0.9)"},
+    {"beta2", 0.95, "AdamW (0.95)"},
+    {"eps", 1e-8, "AdamW (1e-8)"},
+    {"clip", 1, "Largest norm of all gradients; 0: no clipping (1)"},
+    {"momentum", 0, "SGD (0)"}};
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "sheaf-compile: " << message << "\n";
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  mlir::registerMLIRContextCLOptions();
+  mlir::registerAsmPrinterCLOptions();
+  mlir::registerPassManagerCLOptions();
+  mlir::registerDefaultTimingManagerCLOptions();
+  sheaf::registerSheafPasses();
+  cl::HideUnrelatedOptions(category);
+  cl::ParseCommandLineOptions(argc, argv,
+                              "Compiles the training step of a model to an artifact\n");
+
+  sheaf::CompileOptions options;
+  options.emit = emit;
+  options.microbatches = microbatches;
+  options.recompute = recompute;
+  options.optimizer = optimizer;
+  options.differentiate = differentiate;
+  options.dumpPhasesTo = dumpPhases;
+  options.codegen.cpu = cpu;
+  if (target != "cpu")
+    return fail(llvm::Twine("unknown target '") + target + "', expected 'cpu'");
+  if (optLevel < '0' || optLevel > '3')
+    return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
+                ", expected -O0, -O1, -O2 or -O3");
+  options.codegen.optLevel = optLevel - '0';
+  if (!llvm::is_contained({"none", "selective", "full"}, recompute))
+    return fail(llvm::Twine("unknown --recompute=") + recompute + ", expected none, selective or full");
+  if (!llvm::is_contained({"adamw", "sgd"}, optimizer))
+    return fail(llvm::Twine("unknown --optimizer=") + optimizer + ", expected adamw or sgd");
+  if (microbatches < 1)
+    return fail("--microbatches must be at least 1");
+  if (reference.getNumOccurrences()) {
+    if (!reference.empty() && reference != "f64")
+      return fail(llvm::Twine("unknown --reference=") + reference + ", expected --reference or "
+                                                       "--reference=f64");
+    options.reference = true;
+    options.wide = reference == "f64";
+    options.codegen.optLevel = 0;
+  }
+  for (Scalar &scalar : scalars) {
+    double value = scalar.option;
+    if (!std::isfinite(value))
+      return fail(llvm::Twine("--") + scalar.option.ArgStr + " must be finite");
+    llvm::SmallString<32> text;
+    llvm::raw_svector_ostream(text) << llvm::format("%.17g", value);
+    options.scalars[scalar.option.ArgStr.str()] = std::string(text);
+  }
+  bool isText = options.emit < Floor::Object;
+  if (output.empty() && !isText)
+    return fail("an artifact needs a file: give -o FILE");
+  llvm::StringRef path = output.empty() ? llvm::StringRef("-") : llvm::StringRef(output);
+
+  mlir::DialectRegistry registry;
+  sheaf::registerSheafDialects(registry);
+  mlir::MLIRContext context(registry);
+  std::string error;
+  std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &error);
+  if (!file)
+    return fail(error);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
+  mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
+  if (!module)
+    return 1;
+  return mlir::failed(sheaf::compile(*module, options, path));
+}

@@ -1,0 +1,232 @@
+//===- sheaf-model.cpp - Writes model IR ----------------------------------===//
+//
+// Parses the command line, calls the library of models, and writes the result.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/Verifier.h"
+#include "models/Models.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/WithColor.h"
+
+using namespace sheaf::models;
+namespace cl = llvm::cl;
+
+namespace {
+cl::OptionCategory ours("Options of sheaf-model");
+
+cl::opt<std::string> familyName(cl::Positional,
+                                cl::desc("gpt|llama|mixtral|deepseek"),
+                                cl::cat(ours));
+struct Size : cl::opt<int64_t> {
+  Size(llvm::StringRef name, llvm::StringRef text)
+      : cl::opt<int64_t>(name, cl::desc(text), cl::value_desc("N"),
+                         cl::cat(ours)) {}
+};
+Size layers("layers", "Layers (4)");
+Size hidden("hidden", "Width of an activation (128)");
+Size heads("heads", "Attention heads (4)");
+Size kvHeads("kv-heads", "Key and value heads of llama (as many as heads)");
+Size ffn(
+    "ffn",
+    "Width of the MLP (gpt: 4 hidden; llama: 8/3 hidden, rounded up to 64)");
+Size vocab("vocab", "Tokens in the vocabulary (256)");
+Size seq("seq", "Tokens of a sample (128)");
+Size batch("batch", "Samples of one step, on all devices together (8)");
+cl::opt<std::string>
+    hfConfig("hf-config",
+             cl::desc("Take the shape from a Hugging Face config.json "
+                      "instead of the options above, but for seq and batch"),
+             cl::value_desc("file"), cl::cat(ours));
+cl::opt<bool>
+    tie("tie", cl::desc("Use the embedding table as the head (default of gpt)"),
+        cl::cat(ours));
+cl::opt<bool>
+    untie("untie",
+          cl::desc("Give the head a weight of its own (default of llama)"),
+          cl::cat(ours));
+cl::opt<double>
+    dropout("dropout",
+            cl::desc("Dropout of gpt, of the embedding and of both parts of a "
+                     "block (0); attention probabilities have none"),
+            cl::value_desc("P"), cl::cat(ours));
+Size window("window",
+            "Let a token see N tokens, itself included (all before it)");
+cl::opt<bool> documents(
+    "documents",
+    cl::desc("Keep attention within a document: adds a batch argument with "
+             "the number of each token's document (positions run on)"),
+    cl::cat(ours));
+cl::opt<double> labelSmoothing("label-smoothing",
+                               cl::desc("Label smoothing of the loss (0)"),
+                               cl::value_desc("E"), cl::cat(ours));
+enum class Dtype { f32, f64 };
+cl::opt<Dtype> dtype("dtype",
+                     cl::desc("Type of parameters and activations (f32)"),
+                     cl::values(clEnumValN(Dtype::f32, "f32", "32-bit floats"),
+                                clEnumValN(Dtype::f64, "f64", "64-bit floats")),
+                     cl::init(Dtype::f32), cl::cat(ours));
+cl::opt<bool> parameters(
+    "parameters",
+    cl::desc("Print the number of parameters; writes a model only with -o"),
+    cl::cat(ours));
+cl::opt<std::string> output("o",
+                            cl::desc("Where the model goes (standard output)"),
+                            cl::value_desc("file"), cl::init("-"),
+                            cl::cat(ours));
+
+llvm::Error error(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+llvm::Expected<Family> parseFamily() {
+  if (familyName == "gpt")
+    return Family::GPT;
+  if (familyName == "llama")
+    return Family::Llama;
+  if (familyName == "mixtral" || familyName == "deepseek")
+    return error("'" + familyName +
+                 "' is not there yet, expected gpt or llama");
+  if (familyName.empty())
+    return error("no family of models is given, expected gpt or llama; see "
+                 "sheaf-model --help");
+  return error("unknown family '" + familyName + "', expected gpt or llama");
+}
+
+llvm::Expected<Model> describe() {
+  llvm::Expected<Family> family = parseFamily();
+  if (!family)
+    return family.takeError();
+  Model model(*family);
+
+  struct Setting {
+    Size &option;
+    int64_t &field;
+  };
+  int64_t windowSize = 0;
+  Setting shape[] = {{layers, model.layers}, {hidden, model.hidden},
+                     {heads, model.heads},   {kvHeads, model.kvHeads},
+                     {ffn, model.ffn},       {vocab, model.vocab}};
+  Setting others[] = {
+      {seq, model.seq}, {batch, model.batch}, {window, windowSize}};
+  auto take = [](Setting setting) -> llvm::Error {
+    if (!setting.option.getNumOccurrences())
+      return llvm::Error::success();
+    if (setting.option < 1)
+      return error(setting.option.ArgStr + " is " +
+                   llvm::Twine(setting.option) +
+                   ", expected a number of at least 1");
+    setting.field = setting.option;
+    return llvm::Error::success();
+  };
+  for (Setting setting : shape) {
+    if (hfConfig.getNumOccurrences() && setting.option.getNumOccurrences())
+      return error(
+          "--" + setting.option.ArgStr +
+          " and --hf-config both give the shape, expected one of them");
+    if (llvm::Error e = take(setting))
+      return e;
+  }
+  for (Setting setting : others)
+    if (llvm::Error e = take(setting))
+      return e;
+
+  if (hfConfig.getNumOccurrences())
+    if (llvm::Error e = readHuggingFaceConfig(
+            hfConfig, model, dropout.getNumOccurrences() != 0, llvm::errs()))
+      return e;
+  if (tie && untie)
+    return error("--tie and --untie exclude each other");
+  if (tie || untie)
+    model.tied = tie;
+  if (windowSize)
+    model.window = windowSize;
+  model.dropout = dropout;
+  model.labelSmoothing = labelSmoothing;
+  model.documents = documents;
+  model.doublePrecision = dtype == Dtype::f64;
+  if (llvm::Error e = complete(model))
+    return e;
+  return model;
+}
+
+/// Writes beside the file and renames, so that it is there whole or not at all.
+/// What is not a file (a pipe, a device) is written to.
+llvm::Error write(llvm::StringRef path, llvm::StringRef text) {
+  auto failed = [&](const llvm::Twine &what) {
+    return error("cannot write '" + path + "': " + what);
+  };
+  llvm::sys::fs::file_status status;
+  bool special = path == "-" || (!llvm::sys::fs::status(path, status) &&
+                                 llvm::sys::fs::exists(status) &&
+                                 !llvm::sys::fs::is_regular_file(status));
+  if (special) {
+    std::error_code code;
+    llvm::raw_fd_ostream os(path, code);
+    if (code)
+      return failed(code.message());
+    os << text;
+    os.flush();
+    if (os.has_error()) {
+      code = os.error();
+      os.clear_error();
+      return failed(code.message());
+    }
+    return llvm::Error::success();
+  }
+  auto file = llvm::sys::fs::TempFile::create(path + ".%%%%%%.part");
+  if (!file)
+    return failed(llvm::toString(file.takeError()));
+  llvm::raw_fd_ostream os(file->FD, /*shouldClose=*/false);
+  os << text;
+  os.flush();
+  if (os.has_error()) {
+    std::string message = os.error().message();
+    os.clear_error();
+    llvm::consumeError(file->discard());
+    return failed(message);
+  }
+  if (llvm::Error e = file->keep(path))
+    return failed(llvm::toString(std::move(e)));
+  return llvm::Error::success();
+}
+
+llvm::Error run() {
+  llvm::Expected<Model> model = describe();
+  if (!model)
+    return model.takeError();
+  if (parameters)
+    llvm::outs() << countParameters(*model) << "\n";
+  if (parameters && !output.getNumOccurrences())
+    return llvm::Error::success();
+
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  mlir::OwningOpRef<mlir::ModuleOp> module = build(context, *model);
+  if (mlir::failed(mlir::verify(*module)))
+    return error("the model does not verify");
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(*module, *model, os);
+  return write(output, text);
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  // The shared library brings hundreds of options of its own.
+  for (auto &[name, option] : cl::getRegisteredOptions())
+    if (!llvm::is_contained(option->Categories, &ours) && name != "help")
+      option->setHiddenFlag(cl::Hidden);
+  cl::ParseCommandLineOptions(
+      argc, argv,
+      "Writes the IR of a language model: its loss and its logits.\n");
+  if (llvm::Error e = run()) {
+    llvm::WithColor::error(llvm::errs(), "sheaf-model")
+        << llvm::toString(std::move(e)) << "\n";
+    return 1;
+  }
+  return 0;
+}

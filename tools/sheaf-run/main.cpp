@@ -1,0 +1,62 @@
+//===- main.cpp - sheaf-run -----------------------------------------------===//
+//
+// Trains an artifact on this machine's cores. Parses the command line and calls
+// the runtime library, which does the work.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "sheaf/Error.h"
+#include "sheaf/Matmul.h"
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+using namespace sheaf;
+
+namespace {
+/// The first signal ends the run after the step; a second one ends the process.
+void installSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int signal) { stopSignal = signal; };
+  action.sa_flags = SA_RESTART | SA_RESETHAND;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  // A file-size limit is then an error of write(), with a message.
+  signal(SIGXFSZ, SIG_IGN);
+}
+
+int run(const RunOptions &options) {
+  Artifact artifact(options.artifact);
+  if (options.info) {
+    fmt::print("{}", describe(artifact));
+    return 0;
+  }
+  CpuDevice device(options.threads ? options.threads : availableCores());
+  checkBlas(device.pool);
+  if (!options.call.empty())
+    return callEntries(options, device, artifact);
+  if (options.verify)
+    return verify(options, device, artifact);
+  installSignals();
+  return train(options, device, artifact);
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  try {
+    std::optional<RunOptions> options = parseOptions({argv + 1, argv + argc});
+    if (!options) {
+      fmt::print("{}", helpText());
+      return 0;
+    }
+    return run(*options);
+  } catch (const Error &error) {
+    fmt::print(stderr, "sheaf-run: error: {}\n", error.what());
+  } catch (const std::bad_alloc &) {
+    fmt::print(stderr, "sheaf-run: error: out of memory\n");
+  } catch (const std::exception &error) {
+    fmt::print(stderr, "sheaf-run: error: {}\n", error.what());
+  }
+  return 1;
+}
