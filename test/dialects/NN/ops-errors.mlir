@@ -124,6 +124,50 @@ func.func @f(%x: tensor<4xf32>) {
 
 // -----
 
+// Dimensions whose indices do not fit i32, and more constants than a program should have.
+func.func @f() {
+  // expected-error @+1 {{dimension has size 10000000000, expected at most 2147483647: indices are i32}}
+  %0 = nn.iota dim 0 : tensor<10000000000xi32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<10000000000xf32>) {
+  // expected-error @+2 {{last dimension has size 10000000000, expected at most 2147483647: indices are i32}}
+  // expected-error @+1 {{'nn.top_k' op failed to infer returned types}}
+  %0, %1 = nn.top_k %x k 1 : (tensor<10000000000xf32>) -> (tensor<1xf32>, tensor<1xi32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x10000000000xf32>, %t: tensor<1xi32>) {
+  // expected-error @+2 {{vocabulary has size 10000000000, expected at most 2147483647: indices are i32}}
+  // expected-error @+1 {{'nn.cross_entropy' op failed to infer returned types}}
+  %0, %1 = nn.cross_entropy %x, %t : (tensor<1x10000000000xf32>, tensor<1xi32>) -> (tensor<1xf32>, tensor<1xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<1x10000000000x1x1xf32>) {
+  // expected-error @+1 {{sequence has size 10000000000, expected at most 2147483647: indices are i32}}
+  %0 = nn.attention %q, %q, %q causal : (tensor<1x10000000000x1x1xf32>, tensor<1x10000000000x1x1xf32>, tensor<1x10000000000x1x1xf32>) -> tensor<1x10000000000x1x1xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<1x1x1x10000000000xf32>, %p: tensor<1xi32>) {
+  // expected-error @+2 {{heads have width 10000000000, expected at most 65536}}
+  // expected-error @+1 {{'nn.rotary' op failed to infer returned types}}
+  %0 = nn.rotary %x, %p theta 10000.0 : (tensor<1x1x1x10000000000xf32>, tensor<1xi32>) -> tensor<1x1x1x10000000000xf32>
+  return
+}
+
+// -----
+
 // Unknown ops and words.
 func.func @f(%x: tensor<4xf32>) {
   // expected-error @+1 {{custom op 'nn.frobnicate' is unknown}}
