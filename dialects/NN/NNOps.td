@@ -821,7 +821,7 @@ def NN_StepMeanOp : NN_Op<"step_mean", [ByInference, ByRule, ByGradient, ByDecom
   let assemblyFormat = "$values `weights` $weights attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_StepSumOp : NN_Op<"step_sum", [ByDecomposition]> {
+def NN_StepSumOp : NN_Op<"step_sum", [ByRule, ByDecomposition]> {
   let summary = "sum over the whole step";
   let description = [{
     sum(weights), where true counts as 1, over all samples of the global batch and

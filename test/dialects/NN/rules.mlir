@@ -182,6 +182,8 @@ func.func @f(%x: tensor<4x8xf32>, %t: tensor<4xi32>, %l: tensor<4xf32>, %m: tens
   %2 = nn.cross_entropy_grad %x, %t, %l grad %l : (tensor<4x8xf32>, tensor<4xi32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4x8xf32>
   // expected-remark @+1 {{rule: [d0], [d0] -> () {d0=4 whole via global_count} linear joint(0)}}
   %3 = nn.step_mean %l weights %m : (tensor<4xf32>, tensor<4xi1>) -> tensor<f32>
+  // expected-remark @+1 {{rule: [d0] -> () {d0=4 sum}}}
+  %6 = nn.step_sum %m : tensor<4xi1> -> tensor<f32>
   // expected-remark @+1 {{rule: [d0][d1], [d0][d1], [d0][d1], (), (), (), () -> [d0][d1], [d0][d1] {d0=4, d1=8}}}
   %4:2 = nn.sgd %x, %x, %x lr %s momentum %s decay %s grad_scale %s : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4x8xf32>, tensor<4x8xf32>)
   // expected-remark @+1 {{rule: [d0][d1], [d0][d1], [d0][d1], [d0][d1], (), (), (), (), (), (), (), () -> [d0][d1], [d0][d1], [d0][d1] {d0=4, d1=8}}}
