@@ -6,9 +6,12 @@
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
 #include "lowering/cpu/kernels/Kernels.h"
+#include "lowering/cpu/kernels/Kernels.h"
+#include "passes/autodiff/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
+#include "passes/step/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -25,6 +28,9 @@ void sheaf::registerSheafPasses() {
   registerNNToExecPasses();
   registerMemoryPasses();
   registerNNPasses();
+  registerAutodiffPasses();
+  registerStepPasses();
+  cpu::registerKernelPasses();
   registerPrecisionPasses();
   registerExecToLLVMPasses();
   cpu::registerKernelPasses();

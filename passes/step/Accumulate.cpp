@@ -306,7 +306,7 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
     error.attachNote(other->getLoc()) << "here";
     return error;
   }
-  if (loss.getNumResults() != 1 || !nn::isScalarTensor(loss.getResultTypes()[0]) ||
+  if (loss.getNumResults() != 1 || cast<RankedTensorType>(loss.getResultTypes()[0]).getRank() != 0 ||
       !nn::isFloatElement(loss.getResultTypes()[0]))
     return loss.emitOpError("has results of types (")
            << loss.getResultTypes() << "), expected one scalar, the loss";
