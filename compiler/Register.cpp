@@ -5,6 +5,7 @@
 #include "dialects/NN/NN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
+#include "lowering/NNToLinalg/NNToLinalg.h"
 #include "lowering/cpu/kernels/Kernels.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
@@ -23,6 +24,7 @@ void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
 void sheaf::registerSheafPasses() {
   mlir::registerTransformsPasses();
   registerNNToExecPasses();
+  registerNNToLinalgPasses();
   registerMemoryPasses();
   registerNNPasses();
   registerPrecisionPasses();

@@ -112,12 +112,10 @@ Value reduce(OpBuilder &b, Location loc, ReduceKind kind, RankedTensorType type,
       linalg::GenericOp::create(
           b, loc, TypeRange(wideType), inputs, ValueRange(init), maps, iterators,
           [&](OpBuilder &b, Location loc, ValueRange args) {
-            SmallVector<Value> elements;
-            for (Value arg : args.drop_back())
-              elements.push_back(buildCast(b, loc, arg, wide));
-            Value product = elements[0];
-            if (elements.size() == 2)
-              product = arith::MulFOp::create(b, loc, product, elements[1]);
+            Value product = buildCast(b, loc, args[0], wide);
+            if (args.size() == 3)
+              product = arith::MulFOp::create(b, loc, product,
+                                              buildCast(b, loc, args[1], wide));
             yield(b, loc, buildAccumulate(b, loc, kind, product, args.back()));
           })
           .getResult(0);

@@ -6,7 +6,8 @@
 // be where an output has the buffer of an input, as far as the kernel says that
 // it may. Nothing may be written outside of the outputs.
 //
-// A file in which `FT` stands for a type is run with each float type. Arguments may
+// A function in which `FT` stands for a type is run with each float type, `ST` being
+// the type of statistics that belongs to it (f32, or f64). Arguments may
 // carry `test.range = [low, high]`, functions `test.tolerance` (a factor) and
 // `test.special` (inputs get infinities, NaN and zeros).
 //
@@ -301,6 +302,7 @@ void registerFile(StringRef path) {
     for (StringRef type : {"f32", "f64", "bf16", "f16"}) {
       std::string text = function;
       replaceAll(text, "FT", type);
+      replaceAll(text, "ST", type == "f64" ? "f64" : "f32");
       std::string test = name.str() + (generic ? "_" + type.str() : "");
       testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr, path.data(), 1,
                             [text]() -> testing::Test * { return new KernelTest(text); });

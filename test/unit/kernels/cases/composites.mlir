@@ -39,16 +39,16 @@ func.func @rotary_inverse(%x: tensor<2x10x3x8xFT>, %p: tensor<2x10xi32> {test.ra
   %y = nn.rotary %x, %p theta 500000.0 scaling <llama3, factor = 8.0, low = 1.0, high = 4.0, original = 8192> inverse : (tensor<2x10x3x8xFT>, tensor<2x10xi32>) -> tensor<2x10x3x8xFT>
   return %y : tensor<2x10x3x8xFT>
 }
-func.func @cross_entropy(%x: tensor<4x6x100xFT>, %t: tensor<4x6xi32> {test.range = [-5.0, 99.0]}) -> (tensor<4x6xFT>, tensor<4x6xFT>) attributes {exec.kernel, test.tolerance = 4.0} {
-  %l, %e = nn.cross_entropy %x, %t : (tensor<4x6x100xFT>, tensor<4x6xi32>) -> (tensor<4x6xFT>, tensor<4x6xFT>)
-  return %l, %e : tensor<4x6xFT>, tensor<4x6xFT>
+func.func @cross_entropy(%x: tensor<4x6x100xFT>, %t: tensor<4x6xi32> {test.range = [-5.0, 99.0]}) -> (tensor<4x6xST>, tensor<4x6xST>) attributes {exec.kernel, test.tolerance = 4.0} {
+  %l, %e = nn.cross_entropy %x, %t : (tensor<4x6x100xFT>, tensor<4x6xi32>) -> (tensor<4x6xST>, tensor<4x6xST>)
+  return %l, %e : tensor<4x6xST>, tensor<4x6xST>
 }
-func.func @cross_entropy_smoothing(%x: tensor<24x101xFT>, %t: tensor<24xi32> {test.range = [0.0, 110.0]}) -> (tensor<24xFT>, tensor<24xFT>) attributes {exec.kernel, test.tolerance = 4.0} {
-  %l, %e = nn.cross_entropy %x, %t smoothing 0.1 : (tensor<24x101xFT>, tensor<24xi32>) -> (tensor<24xFT>, tensor<24xFT>)
-  return %l, %e : tensor<24xFT>, tensor<24xFT>
+func.func @cross_entropy_smoothing(%x: tensor<24x101xFT>, %t: tensor<24xi32> {test.range = [0.0, 110.0]}) -> (tensor<24xST>, tensor<24xST>) attributes {exec.kernel, test.tolerance = 4.0} {
+  %l, %e = nn.cross_entropy %x, %t smoothing 0.1 : (tensor<24x101xFT>, tensor<24xi32>) -> (tensor<24xST>, tensor<24xST>)
+  return %l, %e : tensor<24xST>, tensor<24xST>
 }
-func.func @cross_entropy_grad(%x: tensor<4x6x100xFT>, %t: tensor<4x6xi32> {test.range = [-5.0, 99.0]}, %l: tensor<4x6xFT> {test.range = [4.0, 7.0]}, %g: tensor<4x6xFT>, %h: tensor<4x6xFT>) -> tensor<4x6x100xFT> attributes {exec.kernel, test.tolerance = 4.0} {
-  %d = nn.cross_entropy_grad %x, %t, %l grad %g, %h smoothing 0.2 : (tensor<4x6x100xFT>, tensor<4x6xi32>, tensor<4x6xFT>, tensor<4x6xFT>, tensor<4x6xFT>) -> tensor<4x6x100xFT>
+func.func @cross_entropy_grad(%x: tensor<4x6x100xFT>, %t: tensor<4x6xi32> {test.range = [-5.0, 99.0]}, %l: tensor<4x6xST> {test.range = [4.0, 7.0]}, %g: tensor<4x6xST>, %h: tensor<4x6xST>) -> tensor<4x6x100xFT> attributes {exec.kernel, test.tolerance = 4.0} {
+  %d = nn.cross_entropy_grad %x, %t, %l grad %g, %h smoothing 0.2 : (tensor<4x6x100xFT>, tensor<4x6xi32>, tensor<4x6xST>, tensor<4x6xST>, tensor<4x6xST>) -> tensor<4x6x100xFT>
   return %d : tensor<4x6x100xFT>
 }
 func.func @step_mean(%x: tensor<4x60xFT>, %w: tensor<4x60xi1>) -> tensor<FT> attributes {exec.kernel, test.tolerance = 8.0} {

@@ -3,27 +3,27 @@ func.func @neg(%x: tensor<3x37xFT>) -> tensor<3x37xFT> attributes {exec.kernel, 
   %y = nn.neg %x : tensor<3x37xFT>
   return %y : tensor<3x37xFT>
 }
-func.func @abs(%x: tensor<3x37xFT>) -> tensor<3x37xFT> attributes {exec.kernel, test.special} {
+func.func @abs_kernel(%x: tensor<3x37xFT>) -> tensor<3x37xFT> attributes {exec.kernel, test.special} {
   %y = nn.abs %x : tensor<3x37xFT>
   return %y : tensor<3x37xFT>
 }
-func.func @exp(%x: tensor<3x37xFT> {test.range = [-20.0, 10.0]}) -> tensor<3x37xFT> attributes {exec.kernel, test.special} {
+func.func @exp_kernel(%x: tensor<3x37xFT> {test.range = [-20.0, 10.0]}) -> tensor<3x37xFT> attributes {exec.kernel, test.special} {
   %y = nn.exp %x : tensor<3x37xFT>
   return %y : tensor<3x37xFT>
 }
-func.func @log(%x: tensor<3x37xFT> {test.range = [0.0, 10.0]}) -> tensor<3x37xFT> attributes {exec.kernel, test.special} {
+func.func @log_kernel(%x: tensor<3x37xFT> {test.range = [0.0, 10.0]}) -> tensor<3x37xFT> attributes {exec.kernel, test.special} {
   %y = nn.log %x : tensor<3x37xFT>
   return %y : tensor<3x37xFT>
 }
-func.func @tanh(%x: tensor<5x35xFT>) -> tensor<5x35xFT> attributes {exec.kernel, test.special} {
+func.func @tanh_kernel(%x: tensor<5x35xFT>) -> tensor<5x35xFT> attributes {exec.kernel, test.special} {
   %y = nn.tanh %x : tensor<5x35xFT>
   return %y : tensor<5x35xFT>
 }
-func.func @erf(%x: tensor<5x35xFT>) -> tensor<5x35xFT> attributes {exec.kernel, test.special} {
+func.func @erf_kernel(%x: tensor<5x35xFT>) -> tensor<5x35xFT> attributes {exec.kernel, test.special} {
   %y = nn.erf %x : tensor<5x35xFT>
   return %y : tensor<5x35xFT>
 }
-func.func @sqrt(%x: tensor<5x35xFT> {test.range = [0.0, 9.0]}) -> tensor<5x35xFT> attributes {exec.kernel, test.special} {
+func.func @sqrt_kernel(%x: tensor<5x35xFT> {test.range = [0.0, 9.0]}) -> tensor<5x35xFT> attributes {exec.kernel, test.special} {
   %y = nn.sqrt %x : tensor<5x35xFT>
   return %y : tensor<5x35xFT>
 }
@@ -35,11 +35,11 @@ func.func @sigmoid(%x: tensor<35xFT>) -> tensor<35xFT> attributes {exec.kernel, 
   %y = nn.sigmoid %x : tensor<35xFT>
   return %y : tensor<35xFT>
 }
-func.func @sin(%x: tensor<35xFT> {test.range = [-1000.0, 1000.0]}) -> tensor<35xFT> attributes {exec.kernel, test.special} {
+func.func @sin_kernel(%x: tensor<35xFT> {test.range = [-1000.0, 1000.0]}) -> tensor<35xFT> attributes {exec.kernel, test.special} {
   %y = nn.sin %x : tensor<35xFT>
   return %y : tensor<35xFT>
 }
-func.func @cos(%x: tensor<35xFT> {test.range = [-1000.0, 1000.0]}) -> tensor<35xFT> attributes {exec.kernel, test.special} {
+func.func @cos_kernel(%x: tensor<35xFT> {test.range = [-1000.0, 1000.0]}) -> tensor<35xFT> attributes {exec.kernel, test.special} {
   %y = nn.cos %x : tensor<35xFT>
   return %y : tensor<35xFT>
 }
@@ -83,7 +83,7 @@ func.func @min(%a: tensor<4x35xFT>, %b: tensor<4x35xFT>) -> tensor<4x35xFT> attr
   %y = nn.min %a, %b : tensor<4x35xFT>
   return %y : tensor<4x35xFT>
 }
-func.func @pow(%a: tensor<40x35xFT>, %b: tensor<40x35xFT>) -> tensor<40x35xFT> attributes {exec.kernel, test.special} {
+func.func @pow_kernel(%a: tensor<40x35xFT>, %b: tensor<40x35xFT>) -> tensor<40x35xFT> attributes {exec.kernel, test.special} {
   %y = nn.pow %a, %b : tensor<40x35xFT>
   return %y : tensor<40x35xFT>
 }
