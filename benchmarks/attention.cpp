@@ -191,8 +191,17 @@ int main(int argc, char **argv) {
                                          "forward", s, tuning);
     auto backward = buildAttentionBackward(builder, builder.getUnknownLoc(),
                                            "backward", s, tuning);
-    if (failed(forward) || failed(backward))
+    auto pieces = attentionBackwardPieces(builder.getUnknownLoc(), s, tuning);
+    if (failed(forward) || failed(backward) || failed(pieces))
       return 1;
+    BuiltKernel sum;
+    if (*pieces > 1) {
+      auto built = buildAttentionQueryGradientSum(
+          builder, builder.getUnknownLoc(), "sum", s, tuning);
+      if (failed(built))
+        return 1;
+      sum = *built;
+    }
     sheaf::test::KernelJit jit(*module);
 
     int64_t queries = s.batch * s.queries * s.heads;
@@ -202,7 +211,8 @@ int main(int argc, char **argv) {
                        v = randomArray(keys * s.valueDim),
                        dout = randomArray(queries * s.valueDim);
     std::vector<float> out(dout.size()), lse(static_cast<size_t>(queries)),
-        dq(q.size()), dk(k.size()), dv(v.size());
+        dq(q.size()), dk(k.size()), dv(v.size()),
+        dqPieces(*pieces > 1 ? size_t(*pieces) * q.size() : 0);
 
     for (int threads : {1, 2}) {
       Pool pool(threads);
@@ -235,7 +245,9 @@ int main(int argc, char **argv) {
       auto runBackward = [&] {
         call("backward", *backward,
              {q.data(), k.data(), v.data(), out.data(), lse.data(), dout.data(),
-              dq.data(), dk.data(), dv.data()});
+              *pieces > 1 ? dqPieces.data() : dq.data(), dk.data(), dv.data()});
+        if (*pieces > 1)
+          call("sum", sum, {dqPieces.data(), dq.data()});
       };
       product(), runForward(), runBackward();
       std::vector<double> times[3];

@@ -120,7 +120,13 @@ LogicalResult Compilation::makeLLVM() {
   if (failed(entries))
     return failure();
   manifest = std::move(*entries);
-  return failure(failed(runPasses("kernels", "cpu-lower-kernels")) ||
+  FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
+  if (failed(processor))
+    return failure();
+  StringRef features = processor->features;
+  int vectorBytes = features.contains("+avx512f") ? 64 : features.contains("+avx2") ? 32 : 16;
+  return failure(failed(runPasses("kernels", "cpu-lower-kernels{vector-bytes=" +
+                                                 Twine(vectorBytes) + "}")) ||
                  failed(runPasses("host", "exec-to-llvm")) ||
                  failed(runPasses("machine", "cpu-kernels-to-llvm")));
 }

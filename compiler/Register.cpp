@@ -7,9 +7,12 @@
 #include "lowering/NNToExec/NNToExec.h"
 #include "lowering/NNToLinalg/NNToLinalg.h"
 #include "lowering/cpu/kernels/Kernels.h"
+#include "lowering/cpu/kernels/Kernels.h"
+#include "passes/autodiff/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
+#include "passes/step/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -27,6 +30,9 @@ void sheaf::registerSheafPasses() {
   registerNNToLinalgPasses();
   registerMemoryPasses();
   registerNNPasses();
+  registerAutodiffPasses();
+  registerStepPasses();
+  cpu::registerKernelPasses();
   registerPrecisionPasses();
   registerExecToLLVMPasses();
   cpu::registerKernelPasses();

@@ -221,7 +221,7 @@ module {
     %logits = nn.einsum "bse,ve->bsv"(%hidden, %lm_head.weight) : (tensor<8x128x128xf32>, tensor<256x128xf32>) -> tensor<8x128x256xf32>
     %losses, %losses_0 = nn.cross_entropy %logits, %targets : (tensor<8x128x256xf32>, tensor<8x128xi32>) -> (tensor<8x128xf32>, tensor<8x128xf32>)
     %zero = nn.constant dense<0> : tensor<i32>
-    %valid = nn.compare  ge %targets, %zero : (tensor<8x128xi32>, tensor<i32>) -> tensor<8x128xi1>
+    %valid = nn.compare ge %targets, %zero : (tensor<8x128xi32>, tensor<i32>) -> tensor<8x128xi1>
     %loss = nn.step_mean %losses weights %valid : (tensor<8x128xf32>, tensor<8x128xi1>) -> tensor<f32>
     return %loss : tensor<f32>
   }

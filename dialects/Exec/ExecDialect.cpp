@@ -77,7 +77,15 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
   auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError("kernel ") << getKernelAttr() << " is not a function";
-  SmallVector<Type> expected(getOperandTypes());
+  // A lowered kernel sees an i1 buffer as the bytes it is.
+  SmallVector<Type> expected;
+  for (Type type : getOperandTypes()) {
+    auto memory = cast<MemRefType>(type);
+    expected.push_back(memory.getElementType().isInteger(1)
+                           ? MemRefType::get(memory.getShape(),
+                                             IntegerType::get(getContext(), 8))
+                           : type);
+  }
   // A kernel on tensors is not lowered yet; one on buffers ends in its range.
   if (kernel.getNumArguments() > 0 &&
       !isa<IndexType>(kernel.getArgumentTypes().back())) {

@@ -504,6 +504,15 @@ SmallVector<Value> StepMeanOp::decompose(OpBuilder &builder) {
   return {castLike(emit, mean, getValues())};
 }
 
+SmallVector<Value> StepSumOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  Type element = getStatisticsType(getType().getElementType());
+  Value weights = emit.cast(getWeights(), element);
+  int64_t rank = typeOf(weights).getRank();
+  Value sum = emit.sum(weights, llvm::to_vector(llvm::seq<int64_t>(rank)));
+  return {castLike(emit, sum, getResult())};
+}
+
 /// The widest of f32 and the element types of `values`.
 static Type updateType(ValueRange values, Builder builder) {
   Type widest = builder.getF32Type();

@@ -820,6 +820,25 @@ def NN_StepMeanOp : NN_Op<"step_mean", [ByInference, ByRule, ByGradient, ByDecom
   let assemblyFormat = "$values `weights` $weights attr-dict `:` functional-type(operands, results)";
 }
 
+def NN_StepSumOp : NN_Op<"step_sum", [ByDecomposition]> {
+  let summary = "sum over the whole step";
+  let description = [{
+    sum(weights), where true counts as 1, over all samples of the global batch and
+    all microbatches: what `nn.step_mean` divides by, if it is not less than 1. The
+    gradient of `nn.step_mean` reads it. `nn-accumulate` computes it once, in front
+    of the first microbatch.
+
+    Example:
+
+    ```mlir
+    %n = nn.step_sum %valid : tensor<8x64xi1> -> tensor<f32>
+    ```
+  }];
+  let arguments = (ins NN_WeightTensor:$weights);
+  let results = (outs NN_Scalar:$result);
+  let assemblyFormat = "$weights attr-dict `:` type($weights) `->` type($result)";
+}
+
 def NN_AdamWOp : NN_Op<"adamw", [ByInference, ByRule, ByDecomposition]> {
   let summary = "one AdamW update of a tensor";
   let description = [{

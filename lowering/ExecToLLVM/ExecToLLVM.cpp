@@ -167,8 +167,8 @@ FailureOr<LLVM::GlobalOp> Descriptions::launch(LaunchOp op) {
   if (!extent || !grain)
     return kernel.emitOpError("is not lowered: expected exec.extent and exec.grain");
   auto figure = [&](StringRef attr) {
-    auto value = kernel->getAttrOfType<FloatAttr>(attr);
-    return value ? value.getValueAsDouble() : 0.0;
+    auto value = kernel->getAttrOfType<IntegerAttr>(attr);
+    return value ? static_cast<double>(value.getInt()) : 0.0;
   };
   int32_t id = addEntry("kernel", name, figure(kFlopsAttr), figure(kBytesAttr), op.getLoc());
 

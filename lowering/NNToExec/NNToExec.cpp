@@ -84,8 +84,12 @@ public:
     IRMapping mapping;
     mapping.map(inputs, body->getArguments());
     builder.setInsertionPointToStart(body);
-    for (Operation *op : ops)
-      builder.clone(*op, mapping);
+    for (Operation *op : ops) {
+      Operation *clone = builder.clone(*op, mapping);
+      // An op that is given every operand separately keeps them apart.
+      if (ops.size() == 1 && op->getNumOperands() == inputs.size())
+        clone->setOperands(body->getArguments());
+    }
     SmallVector<Value> results;
     for (Value output : outputs)
       results.push_back(mapping.lookup(output));
@@ -143,6 +147,8 @@ private:
   LogicalResult lowerEinsum(nn::EinsumOp einsum);
   LogicalResult lowerMicrobatches(nn::MicrobatchesOp loop);
   void lowerKernel(Operation *op);
+  /// Launches the kernel that computes `results` from `inputs` by `ops`.
+  void launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs, ValueRange results);
   ArrayAttr entryBuffers();
 
   Value lookup(Value tensor);
@@ -397,8 +403,17 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
 }
 
 void FunctionLowering::lowerKernel(Operation *op) {
+  // Attention's kernels take every operand, and the bias has one of its own.
+  if (isa<nn::AttentionOp>(op))
+    return launch(op, {op}, op->getOperands(), op->getResults());
+  if (isa<nn::AttentionGradOp>(op)) {
+    launch(op, {op}, op->getOperands(), op->getResults().take_front(3));
+    if (op->getNumResults() > 3)
+      launch(op, {op}, op->getOperands(), op->getResults().drop_front(3));
+    return;
+  }
   SmallVector<Operation *> ops;
-  SmallVector<Value> inputs, read, written;
+  SmallVector<Value> inputs;
   for (Value operand : op->getOperands()) {
     if (isConstant(operand.getDefiningOp())) {
       if (!llvm::is_contained(ops, operand.getDefiningOp()))
@@ -408,16 +423,22 @@ void FunctionLowering::lowerKernel(Operation *op) {
     }
   }
   ops.push_back(op);
-  func::FuncOp kernel = kernels.getOrCreate(ops, inputs, op->getResults());
+  launch(op, ops, inputs, op->getResults());
+}
+
+void FunctionLowering::launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs,
+                              ValueRange results) {
+  SmallVector<Value> read, written;
+  func::FuncOp kernel = kernels.getOrCreate(ops, inputs, results);
   for (Value input : inputs)
     read.push_back(lookup(input));
-  for (Value result : op->getResults())
+  for (Value result : results)
     written.push_back(destination(result));
   auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
                                    FlatSymbolRefAttr::get(kernel));
-  auto launch = LaunchOp::create(builder, op->getLoc(), symbol, read, written);
+  auto launched = LaunchOp::create(builder, op->getLoc(), symbol, read, written);
   if (Attribute role = op->getAttr(nn::kRoleAttr))
-    launch->setAttr(nn::kRoleAttr, role);
+    launched->setAttr(nn::kRoleAttr, role);
 }
 
 LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {

@@ -252,7 +252,8 @@ public:
   void setup() { setupCommon(); }
 
   void task(Value number) {
-    auto [batches, heads] = *spec.bias;
+    // Captured below, which a structured binding cannot be.
+    const int64_t batches = (*spec.bias)[0], heads = (*spec.bias)[1];
     Value perHead = index(llvm::divideCeil(spec.queries, blocks.queries));
     Value start = mul(rem(number, perHead), index(blocks.queries));
     Value row = div(number, perHead);

@@ -47,7 +47,15 @@ inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
 /// the attributes above; an i1 tensor becomes a memref of i8. Composite ops are
 /// decomposed. Dense constants become `memref.global`s of the enclosing module.
 /// Says why with an error on failure; the function is then unchanged.
-mlir::FailureOr<mlir::func::FuncOp> lowerKernel(mlir::func::FuncOp kernel);
+/// `vectorBytes` is the width of the target's vector registers, 64, 32 or 16.
+mlir::FailureOr<mlir::func::FuncOp> lowerKernel(mlir::func::FuncOp kernel,
+                                                int64_t vectorBytes = 64);
+
+/// The same for a kernel whose only op is `nn.attention` or `nn.attention_grad`,
+/// with the op's operands as arguments in their order; of the gradient's results it
+/// returns either the first three or the fourth.
+mlir::FailureOr<mlir::func::FuncOp> lowerAttention(mlir::func::FuncOp kernel,
+                                                   int64_t vectorBytes);
 
 /// Whether `ops`, which use only each other and values from outside, can be one
 /// kernel whose results are the values used outside of `ops` (or by nobody).

@@ -139,6 +139,7 @@ LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module) {
 }
 
 namespace sheaf::cpu {
+#define GEN_PASS_DECL_LOWERKERNELS
 #define GEN_PASS_DEF_LOWERKERNELS
 #define GEN_PASS_DEF_KERNELSTOLLVM
 #include "lowering/cpu/kernels/Passes.h.inc"
@@ -146,6 +147,7 @@ namespace sheaf::cpu {
 
 namespace {
 struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
+  using LowerKernelsBase::LowerKernelsBase;
   void runOnOperation() final {
     SmallVector<func::FuncOp> kernels;
     getOperation().walk([&](func::FuncOp function) {
@@ -153,7 +155,7 @@ struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
         kernels.push_back(function);
     });
     for (func::FuncOp kernel : kernels)
-      if (failed(lowerKernel(kernel)))
+      if (failed(lowerKernel(kernel, vectorBytes)))
         return signalPassFailure();
   }
 };

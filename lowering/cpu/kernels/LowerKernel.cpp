@@ -115,7 +115,10 @@ static int64_t bytesOf(Type type) {
   return shaped.getNumElements() * std::max(1u, bits / 8);
 }
 
-FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel) {
+FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel, int64_t vectorBytes) {
+  if (kernel.getBody().hasOneBlock() &&
+      llvm::any_of(kernel.front(), llvm::IsaPred<AttentionOp, AttentionGradOp>))
+    return lowerAttention(kernel, vectorBytes);
   std::string error;
   auto fail = [&]() -> LogicalResult {
     return kernel.emitError("kernel '")
@@ -188,6 +191,11 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel) {
 
 bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
   std::string error;
+  if (llvm::any_of(ops, llvm::IsaPred<AttentionOp, AttentionGradOp>)) {
+    if (ops.size() > 1 && why)
+      *why = "attention is a kernel of its own";
+    return ops.size() == 1;
+  }
   auto report = [&](const Twine &text) {
     if (why)
       *why = text.str();

@@ -24,8 +24,10 @@ def LowerKernels : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
     %begin: index, %end: index)` with `exec.extent`, `exec.grain`, `exec.flops`,
     `exec.bytes` and `exec.in_place`.
   }];
+  let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "64",
+    "bytes of the target's vector registers: 64, 32 or 16">];
   let dependentDialects = [
-    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+    "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::func::FuncDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
     "::mlir::vector::VectorDialect"];
 }

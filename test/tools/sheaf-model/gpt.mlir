@@ -85,6 +85,6 @@
 // CHECK: %logits = nn.einsum "bse,ve->bsv"(%hidden, %wte.weight) : (tensor<4x32x48xf32>, tensor<96x48xf32>) -> tensor<4x32x96xf32>
 // CHECK: %losses, %losses_0 = nn.cross_entropy %logits, %targets : (tensor<4x32x96xf32>, tensor<4x32xi32>) -> (tensor<4x32xf32>, tensor<4x32xf32>)
 // CHECK: %zero = nn.constant dense<0> : tensor<i32>
-// CHECK: %valid = nn.compare{{ +}}ge %targets, %zero : (tensor<4x32xi32>, tensor<i32>) -> tensor<4x32xi1>
+// CHECK: %valid = nn.compare ge %targets, %zero : (tensor<4x32xi32>, tensor<i32>) -> tensor<4x32xi1>
 // CHECK: %loss = nn.step_mean %losses weights %valid : (tensor<4x32xf32>, tensor<4x32xi1>) -> tensor<f32>
 // CHECK: return %loss : tensor<f32>

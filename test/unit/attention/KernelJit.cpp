@@ -69,8 +69,8 @@ KernelJit::KernelJit(ModuleOp module, const std::string &cpu) {
 
   auto target = [&]() -> llvm::orc::JITTargetMachineBuilder {
     if (!cpu.empty()) {
-      llvm::orc::JITTargetMachineBuilder builder(
-          llvm::Triple(llvm::sys::getProcessTriple()));
+      llvm::Triple triple(llvm::sys::getProcessTriple());
+      llvm::orc::JITTargetMachineBuilder builder(triple);
       builder.setCPU(cpu);
       return builder;
     }

@@ -1,0 +1,129 @@
+#include "TestSupport.h"
+#include "sheaf/Artifact.h"
+#include <nlohmann/json.hpp>
+
+using namespace sheaf;
+using namespace sheaf::test;
+using Json = nlohmann::ordered_json;
+
+namespace {
+Json good() {
+  return Json::parse(R"({
+    "abi": 1, "target": "cpu", "cpu_features": ["avx2"],
+    "model": {"name": "m", "batch": 2, "seq": 4, "vocab": 8},
+    "buffers": [
+      {"name": "w", "kind": "parameter", "dtype": "f32", "shape": [2, 3]},
+      {"name": "w", "kind": "moment1", "dtype": "f32", "shape": [2, 3]},
+      {"name": "tokens", "kind": "batch", "role": "tokens", "dtype": "i32",
+       "shape": [2, 4]},
+      {"name": "lr", "kind": "scalar", "dtype": "f32", "shape": [],
+       "value": 0.5}],
+    "entries": {
+      "zeta": {"symbol": "a", "arguments": [0, 1], "arena_bytes": 64},
+      "alpha": {"symbol": "b", "arguments": [], "arena_bytes": 0}},
+    "kernels": [{"name": "k", "kind": "kernel", "flops": 1, "bytes": 2}]})");
+}
+
+/// Applies `change` to a good manifest and expects an error.
+template <typename Change>
+void expectBad(Change change, const std::string &part) {
+  Json json = good();
+  change(json);
+  expectError([&] { Manifest::parse(json.dump()); }, part);
+}
+} // namespace
+
+TEST(Manifest, ReadsAGoodOne) {
+  Manifest m = Manifest::parse(good().dump());
+  EXPECT_EQ(m.model.vocab, 8);
+  EXPECT_EQ(m.buffers[0].bytes, 24);
+  EXPECT_EQ(m.buffers[0].key(), "w");
+  EXPECT_EQ(m.buffers[1].key(), "moment1:w");
+  EXPECT_EQ(m.buffers[3].value, 0.5);
+  EXPECT_EQ(m.find(BufferKind::Moment1, "w"), 1);
+  EXPECT_EQ(m.findRole(BatchRole::Tokens), 2);
+  EXPECT_EQ(m.entries[0].name, "zeta"); // the order of the file
+  EXPECT_EQ(m.entries[1].name, "alpha");
+  expectError([&] { m.entry("step"); }, "it has zeta, alpha");
+}
+
+TEST(Manifest, RefusesWhatIsWrong) {
+  auto buffer = [](const char *key, Json value) {
+    return [=](Json &j) { j["buffers"][0][key] = value; };
+  };
+  expectBad([](Json &j) { j["abi"] = 2; }, "ABI version 2, this runtime of 1");
+  expectBad([](Json &j) { j.erase("abi"); }, "no \"abi\"");
+  expectBad([](Json &j) { j["abi"] = "1"; }, "expected a whole number");
+  expectBad([](Json &j) { j.erase("buffers"); }, "no \"buffers\"");
+  expectBad([](Json &j) { j["buffers"] = 3; }, "expected an array");
+  expectBad([](Json &j) { j["buffers"][0] = 3; }, "expected an object");
+  expectBad(buffer("name", ""), "is empty");
+  expectBad(buffer("name", "a\nb"), "control character");
+  expectBad(buffer("name", 7), "expected a string");
+  expectBad(buffer("kind", "weight"), "expected one of parameter, moment1");
+  expectBad(buffer("dtype", "f31"), "dtype \"f31\"");
+  expectBad(buffer("shape", "x"), "expected an array");
+  expectBad(buffer("shape", Json::array({-1})), "expected a whole number");
+  expectBad(buffer("shape", Json::array({1.5})), "expected a whole number");
+  expectBad(buffer("shape", Json::array({1e300})), "expected a whole number");
+  expectBad(buffer("shape", Json::array({18446744073709551615u})),
+            "expected a whole number");
+  // Products that overflow 64 bits, or come out small again.
+  expectBad(buffer("shape", Json::array({1ll << 40, 1ll << 40})),
+            "larger than");
+  expectBad(buffer("shape", Json::array({1ll << 32, 1ll << 32, 1})),
+            "larger than");
+  expectBad(buffer("shape", Json::array({3, 2})), "its parameter [3, 2]");
+  expectBad([](Json &j) { j["buffers"][1]["name"] = "v"; },
+            "belongs to no parameter");
+  expectBad([](Json &j) { j["buffers"].push_back(j["buffers"][0]); },
+            "two buffers 'w'");
+  expectBad([](Json &j) { j["buffers"][3]["name"] = "w"; }, "share the name");
+  expectBad([](Json &j) { j["buffers"][2]["role"] = "labels"; },
+            "expected tokens, targets");
+  expectBad([](Json &j) { j["buffers"][2]["shape"] = {4, 2}; },
+            "expected [batch, seq]");
+  expectBad([](Json &j) { j["buffers"][2]["dtype"] = "f32"; },
+            "expected i32 or i64");
+  expectBad([](Json &j) { j["buffers"][3]["value"] = "high"; },
+            "expected a finite number");
+  expectBad([](Json &j) { j["entries"]["zeta"]["arguments"] = {0, 4}; },
+            "expected a whole number from 0 to 3");
+  expectBad([](Json &j) { j["entries"]["zeta"]["arguments"] = {-1}; },
+            "expected a whole number from 0 to 3");
+  expectBad([](Json &j) { j["entries"]["zeta"]["arena_bytes"] = -5; },
+            "expected a whole number");
+  expectBad([](Json &j) { j["entries"]["zeta"]["arena_bytes"] = 1ull << 63; },
+            "expected a whole number");
+  expectBad([](Json &j) { j["entries"]["zeta"]["symbol"] = "a b"; },
+            "expected letters");
+  expectBad([](Json &j) { j["entries"] = Json::array(); },
+            "expected an object");
+  expectBad([](Json &j) { j["model"]["batch"] = 0; }, "whole number from 1");
+  expectBad([](Json &j) { j["mesh"] = {{"ranks", 0}}; }, "whole number from 1");
+  expectBad([](Json &j) { j["kernels"][0].erase("name"); }, "no \"name\"");
+}
+
+TEST(Manifest, RefusesBrokenText) {
+  expectError([] { Manifest::parse(""); }, "not valid JSON");
+  expectError([] { Manifest::parse("[]"); }, "expected an object");
+  expectError([] { Manifest::parse("{\"abi\": 1, \"abi\": 1}"); },
+              "occurs twice");
+  expectError([] { Manifest::parse(std::string(100000, '[')); },
+              "nested deeper");
+  expectError([] { Manifest::parse("{\"abi\": \"\xff\xfe\"}"); },
+              "not valid JSON");
+  // Every cut of a good one, and every byte of it replaced.
+  std::string text = good().dump();
+  for (size_t i = 0; i < text.size(); ++i)
+    EXPECT_THROW(Manifest::parse(text.substr(0, i)), Error);
+  for (size_t i = 0; i < text.size(); ++i)
+    for (char c : {'"', '9', '{', '\0'}) {
+      std::string changed = text;
+      changed[i] = c;
+      try {
+        Manifest::parse(changed);
+      } catch (const Error &) {
+      }
+    }
+}
