@@ -7,7 +7,6 @@
 #include "lowering/NNToExec/NNToExec.h"
 #include "lowering/NNToLinalg/NNToLinalg.h"
 #include "lowering/cpu/kernels/Kernels.h"
-#include "lowering/cpu/kernels/Kernels.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
@@ -35,5 +34,4 @@ void sheaf::registerSheafPasses() {
   cpu::registerKernelPasses();
   registerPrecisionPasses();
   registerExecToLLVMPasses();
-  cpu::registerKernelPasses();
 }

@@ -73,7 +73,3 @@ func.func @residual_and_norm(%x: tensor<8x10x64xFT>, %r: tensor<8x10x64xFT>, %s:
   %y = nn.rms_norm %h, %s eps 1.0e-6 : (tensor<8x10x64xFT>, tensor<64xFT>) -> tensor<8x10x64xFT>
   return %h, %y : tensor<8x10x64xFT>, tensor<8x10x64xFT>
 }
-func.func @attention_reference(%q: tensor<1x9x2x8xf32>, %k: tensor<1x9x2x8xf32>, %v: tensor<1x9x2x8xf32>) -> tensor<1x9x2x8xf32> attributes {exec.kernel, test.tolerance = 8.0} {
-  %y = nn.attention %q, %k, %v causal : (tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>, tensor<1x9x2x8xf32>) -> tensor<1x9x2x8xf32>
-  return %y : tensor<1x9x2x8xf32>
-}
