@@ -5,6 +5,7 @@
 #include "dialects/NN/NN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
+#include "lowering/NNToLinalg/NNToLinalg.h"
 #include "lowering/cpu/kernels/Kernels.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/memory/Passes.h"
@@ -27,6 +28,7 @@ void sheaf::registerSheafPasses() {
   mlir::registerTransformsPasses();
   registerNNToExecPasses();
   registerAutodiffPasses();
+  registerNNToLinalgPasses();
   registerMemoryPasses();
   registerNNPasses();
   registerPrecisionPasses();

@@ -231,8 +231,8 @@ struct Steps {
     log = select(equal(a, INFINITY), a, log);
     // A base of size 1 has logarithm 0, also against an infinite power.
     Value y = select(equal(log, 0), number(a, 0), mul(b, log));
-    y = select(less(y, -1000.0), number(a, -1000), y);
-    y = select(is(arith::CmpFPredicate::OGT, y, 1000), number(a, 1000), y);
+    y = select(less(y, -700.0), number(a, -700), y);
+    y = select(is(arith::CmpFPredicate::OGT, y, 700), number(a, 700), y);
     auto [n, integer] = round(mul(y, 1.44269504088896341));
     Value r = fma(n, -0.69314718055994530942, y);
     c.clear();
@@ -242,7 +242,7 @@ struct Steps {
       c.push_back(1 / factorial);
     }
     Value scale = fromBits(shl(iadd(integer, 1023), 52), builder.getF64Type());
-    // +-1000 is outside of f32: 1.4e-45 = 2^-149 = e^-103.
+    // e^700 and e^-700 are far outside of f32, and inside of f64.
     Value result = truncate(mul(polynomial(r, c), scale));
 
     Value whole = make<math::FloorOp>(power);

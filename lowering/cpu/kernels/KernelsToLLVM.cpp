@@ -27,9 +27,11 @@ void addConversions(OpPassManager &pm) {
   functions.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   pm.addPass(createSCFToControlFlowPass());
-  pm.addPass(createConvertVectorToLLVMPass());
+  // What LLVM has no intrinsic for becomes a call, before vectors are converted,
+  // of which those calls want the elements.
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());
+  pm.addPass(createConvertVectorToLLVMPass());
   pm.addPass(createFinalizeMemRefToLLVMConversionPass());
   ConvertFuncToLLVMPassOptions bare;
   bare.useBarePtrCallConv = true;

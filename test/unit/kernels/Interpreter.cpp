@@ -343,8 +343,9 @@ struct Interpreter {
       }
     } else {
       for (APInt x : value.getValues<APInt>())
-        tensor.data.push_back(x.getBitWidth() == 1 ? x.getZExtValue()
-                                                   : x.getSExtValue());
+        tensor.data.push_back(x.getBitWidth() == 1
+                                  ? static_cast<double>(x.getZExtValue())
+                                  : static_cast<double>(x.getSExtValue()));
     }
     values[op.getResult().getAsOpaquePointer()] = tensor;
   }

@@ -1,0 +1,327 @@
+//===- KernelsTest.cpp - Kernels against an interpreter -------------------===//
+//
+// Every function of cases/*.mlir is a test. It is lowered and compiled, run on
+// random inputs, and compared with the interpreter. It is run as one range, item
+// by item backwards, and cut at random: the bits must be the same; so must they
+// be where an output has the buffer of an input, as far as the kernel says that
+// it may. Nothing may be written outside of the outputs.
+//
+// A function in which `FT` stands for a type is run with each float type, `ST` being
+// the type of statistics that belongs to it (f32, or f64). Arguments may
+// carry `test.range = [low, high]`, functions `test.tolerance` (a factor) and
+// `test.special` (inputs get infinities, NaN and zeros).
+//
+//===----------------------------------------------------------------------===//
+
+#include "Interpreter.h"
+#include "Jit.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Transforms/CSE.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::test;
+
+namespace {
+
+constexpr size_t kGuard = 256;
+constexpr uint8_t kGuardByte = 0xA5;
+
+/// Bytes of a tensor as the runtime would provide them, with guards around.
+class Buffer {
+public:
+  explicit Buffer(size_t size) : size(size) {
+    size_t whole = (size + 2 * kGuard + 63) / 64 * 64;
+    memory.reset(static_cast<uint8_t *>(std::aligned_alloc(64, whole)));
+    std::memset(memory.get(), kGuardByte, whole);
+  }
+  uint8_t *data() const { return memory.get() + kGuard; }
+  std::vector<uint8_t> bytes() const { return {data(), data() + size}; }
+  bool guardsHold() const {
+    for (size_t i = 0; i < kGuard; ++i)
+      if (memory.get()[i] != kGuardByte || data()[size + i] != kGuardByte)
+        return false;
+    return true;
+  }
+
+private:
+  struct Free {
+    void operator()(uint8_t *p) const { std::free(p); }
+  };
+  size_t size;
+  std::unique_ptr<uint8_t, Free> memory;
+};
+
+size_t byteWidth(Type element) {
+  return std::max<size_t>(1, element.getIntOrFloatBitWidth() / 8);
+}
+
+void writeElement(Type element, double value, uint8_t *to) {
+  uint64_t bits = 0;
+  if (auto type = dyn_cast<FloatType>(element)) {
+    APFloat number(value);
+    bool lost;
+    number.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+    bits = number.bitcastToAPInt().getZExtValue();
+  } else {
+    bits = static_cast<uint64_t>(static_cast<int64_t>(value));
+  }
+  std::memcpy(to, &bits, byteWidth(element));
+}
+
+double readElement(Type element, const uint8_t *from) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, from, byteWidth(element));
+  auto type = dyn_cast<FloatType>(element);
+  if (!type) {
+    if (element.isInteger(32))
+      return static_cast<int32_t>(bits);
+    return element.isInteger(8) ? static_cast<int8_t>(bits) : static_cast<double>(bits);
+  }
+  APFloat number(type.getFloatSemantics(), APInt(type.getWidth(), bits));
+  bool lost;
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
+  return number.convertToDouble();
+}
+
+RankedTensorType tensorType(Type type) { return cast<RankedTensorType>(type); }
+
+Buffer toBuffer(RankedTensorType type, const Tensor &tensor) {
+  size_t width = byteWidth(type.getElementType());
+  Buffer buffer(width * tensor.data.size());
+  for (size_t i = 0; i < tensor.data.size(); ++i)
+    writeElement(type.getElementType(), tensor.data[i], buffer.data() + i * width);
+  return buffer;
+}
+
+Tensor randomTensor(RankedTensorType type, ArrayAttr range, bool special,
+                    std::mt19937 &random) {
+  Type element = type.getElementType();
+  double low = -3, high = 3;
+  if (range) {
+    low = cast<FloatAttr>(range[0]).getValueAsDouble();
+    high = cast<FloatAttr>(range[1]).getValueAsDouble();
+  }
+  std::uniform_real_distribution<double> real(low, high);
+  std::uniform_int_distribution<int64_t> integer(
+      static_cast<int64_t>(low), static_cast<int64_t>(high));
+  Tensor tensor{type.getShape().vec(), {}};
+  const double specials[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 1.0, -1.0, 2.0};
+  for (int64_t i = 0; i < type.getNumElements(); ++i) {
+    double value = real(random);
+    if (element.isInteger(1))
+      value = random() % 2;
+    else if (isa<IntegerType>(element))
+      value = integer(random);
+    else if (special && random() % 3 == 0)
+      value = specials[random() % 8];
+    tensor.data.push_back(roundTo(element, value));
+  }
+  return tensor;
+}
+
+/// How far a result may be from the reference, relative to 1 and to itself.
+double toleranceOf(Type element) {
+  if (element.isF64())
+    return 1e-13;
+  if (element.isF32())
+    return 1e-6;
+  if (element.isF16())
+    return 1.0 / 1024;
+  if (element.isBF16())
+    return 1.0 / 128;
+  if (isa<FloatType>(element))
+    return 1.0 / 8;
+  return 0;
+}
+
+void decompose(func::FuncOp function) {
+  bool again = true;
+  while (again) {
+    again = false;
+    function.walk([&](nn::DecomposableOpInterface op) {
+      OpBuilder builder(op);
+      op->replaceAllUsesWith(op.decompose(builder));
+      op->erase();
+      again = true;
+    });
+  }
+}
+
+class KernelTest : public testing::Test {
+public:
+  explicit KernelTest(std::string text) : text(std::move(text)) {}
+
+  void TestBody() override {
+    auto context = Jit::makeContext();
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, context.get());
+    ASSERT_TRUE(module) << text;
+    auto function = *module->getOps<func::FuncOp>().begin();
+    func::FuncOp reference = function.clone();
+    std::mt19937 random(7);
+    std::vector<Tensor> inputs;
+    bool special = function->hasAttr("test.special");
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+      inputs.push_back(randomTensor(tensorType(type),
+                                    function.getArgAttrOfType<ArrayAttr>(i, "test.range"),
+                                    special, random));
+    decompose(reference);
+    std::vector<Tensor> wanted = interpret(reference, inputs);
+    SmallVector<Type> argumentTypes(function.getArgumentTypes());
+    SmallVector<Type> resultTypes(function.getResultTypes());
+    double factor = 1;
+    if (auto tolerance = function->getAttrOfType<FloatAttr>("test.tolerance"))
+      factor = tolerance.getValueAsDouble();
+    reference.erase();
+
+    std::string error;
+    auto jit = Jit::compile(*module, error);
+    ASSERT_TRUE(jit) << error << "\n" << text;
+    ASSERT_EQ(jit->getKernels().size(), 1u);
+    const CompiledKernel &kernel = jit->getKernels()[0];
+    ASSERT_GE(kernel.extent, 1);
+    ASSERT_GE(kernel.grain, 1);
+
+    using Cut = std::vector<std::pair<int64_t, int64_t>>;
+    auto run = [&](const Cut &cut, llvm::ArrayRef<int64_t> inPlace) {
+      std::vector<Buffer> in, out;
+      std::vector<void *> pointers;
+      for (auto [type, tensor] : llvm::zip(argumentTypes, inputs)) {
+        in.push_back(toBuffer(tensorType(type), tensor));
+        pointers.push_back(in.back().data());
+      }
+      for (Type type : resultTypes) {
+        RankedTensorType tensor = tensorType(type);
+        out.emplace_back(tensor.getNumElements() * byteWidth(tensor.getElementType()));
+        pointers.push_back(out.back().data());
+      }
+      for (size_t i = 0; i + 1 < inPlace.size(); i += 2)
+        pointers[in.size() + inPlace[i + 1]] = pointers[inPlace[i]];
+      for (auto [begin, end] : cut)
+        kernel.entry(pointers.data(), begin, end);
+      std::vector<std::vector<uint8_t>> results;
+      for (auto [i, buffer] : llvm::enumerate(out)) {
+        EXPECT_TRUE(buffer.guardsHold()) << "result " << i;
+        results.push_back(buffer.bytes());
+      }
+      for (auto [i, buffer] : llvm::enumerate(in))
+        EXPECT_TRUE(buffer.guardsHold()) << "argument " << i;
+      for (size_t i = 0; i + 1 < inPlace.size(); i += 2)
+        results[inPlace[i + 1]] = in[inPlace[i]].bytes();
+      return results;
+    };
+    auto whole = run({{0, kernel.extent}}, {});
+
+    // Against the reference.
+    for (auto [i, type] : llvm::enumerate(resultTypes)) {
+      RankedTensorType tensor = tensorType(type);
+      Type element = tensor.getElementType();
+      double tolerance = factor * toleranceOf(element);
+      int wrong = 0;
+      for (int64_t j = 0; j < tensor.getNumElements() && wrong < 5; ++j) {
+        double got = readElement(element, whole[i].data() + j * byteWidth(element));
+        double want = wanted[i].data[j];
+        bool equal = got == want || (std::isnan(got) && std::isnan(want)) ||
+                     std::fabs(got - want) <= tolerance * (1 + std::fabs(want));
+        if (!equal) {
+          ++wrong;
+          ADD_FAILURE() << "result " << i << ", element " << j << ": got " << got
+                        << ", expected " << want << "\n"
+                        << text;
+        }
+      }
+    }
+
+    // However it is cut.
+    Cut single, pieces;
+    for (int64_t i = kernel.extent; i-- > 0;)
+      single.push_back({i, i + 1});
+    for (int64_t i = 0; i < kernel.extent;) {
+      int64_t end = std::min<int64_t>(kernel.extent, i + 1 + random() % 7);
+      pieces.push_back({i, end});
+      i = end;
+    }
+    std::shuffle(pieces.begin(), pieces.end(), random);
+    EXPECT_EQ(run(single, {}), whole) << text;
+    EXPECT_EQ(run(pieces, {}), whole) << text;
+
+    // In place: each buffer once.
+    std::vector<int64_t> pairs;
+    std::set<int64_t> inputsUsed, resultsUsed;
+    for (size_t i = 0; i + 1 < kernel.inPlace.size(); i += 2)
+      if (!inputsUsed.count(kernel.inPlace[i]) && !resultsUsed.count(kernel.inPlace[i + 1])) {
+        inputsUsed.insert(kernel.inPlace[i]);
+        resultsUsed.insert(kernel.inPlace[i + 1]);
+        pairs.push_back(kernel.inPlace[i]);
+        pairs.push_back(kernel.inPlace[i + 1]);
+      }
+    if (!pairs.empty()) {
+      EXPECT_EQ(run({{0, kernel.extent}}, pairs), whole) << "in place\n" << text;
+      EXPECT_EQ(run(single, pairs), whole) << "in place\n" << text;
+    }
+  }
+
+private:
+  std::string text;
+};
+
+/// The functions of a file, as text.
+std::vector<std::string> splitFunctions(StringRef text) {
+  std::vector<std::string> functions;
+  while (true) {
+    size_t start = text.find("func.func");
+    if (start == StringRef::npos)
+      return functions;
+    size_t end = text.find("\n}", start);
+    functions.push_back(text.slice(start, end + 2).str());
+    text = text.drop_front(end + 2);
+  }
+}
+
+void replaceAll(std::string &text, StringRef from, StringRef to) {
+  for (size_t at = 0; (at = text.find(from.str(), at)) != std::string::npos;
+       at += to.size())
+    text.replace(at, from.size(), to.str());
+}
+
+void registerFile(StringRef path) {
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  if (!buffer)
+    llvm::report_fatal_error("cannot read " + path);
+  std::string suite = llvm::sys::path::stem(path).str();
+  for (const std::string &function : splitFunctions((*buffer)->getBuffer())) {
+    StringRef name = StringRef(function).split('@').second.split('(').first;
+    bool generic = StringRef(function).contains("FT");
+    for (StringRef type : {"f32", "f64", "bf16", "f16"}) {
+      std::string text = function;
+      replaceAll(text, "FT", type);
+      replaceAll(text, "ST", type == "f64" ? "f64" : "f32");
+      std::string test = name.str() + (generic ? "_" + type.str() : "");
+      testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr, path.data(), 1,
+                            [text]() -> testing::Test * { return new KernelTest(text); });
+      if (!generic)
+        break;
+    }
+  }
+}
+} // namespace
+
+int main(int argc, char **argv) {
+  testing::InitGoogleTest(&argc, argv);
+  std::error_code error;
+  std::vector<std::string> files;
+  for (llvm::sys::fs::directory_iterator it(SHEAF_KERNEL_CASES, error), end;
+       it != end && !error; it.increment(error))
+    files.push_back(it->path());
+  std::sort(files.begin(), files.end());
+  for (const std::string &file : files)
+    registerFile(file);
+  return RUN_ALL_TESTS();
+}
