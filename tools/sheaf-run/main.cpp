@@ -29,7 +29,7 @@ void installSignals() {
 int run(const RunOptions &options) {
   Artifact artifact(options.artifact);
   if (options.info) {
-    fmt::print("{}", describe(artifact));
+    fmt::print("{}", options.infoJson ? describeJson(artifact) : describe(artifact));
     return 0;
   }
   CpuDevice device(options.threads ? options.threads : availableCores());
