@@ -301,11 +301,9 @@ void Training::reportMemory() {
   if (!options.evalData.empty())
     promise = std::max(promise, manifest.entry("loss").arenaBytes);
   int64_t grown = peakMemory() - residentBefore;
-  fmt::print("memory: {} ({} bytes) resident before the first step, peak {} "
-             "({} bytes): {} bytes more; the manifest promises {} bytes "
-             "({:+.1f}%){}\n",
-             bytesText(residentBefore), residentBefore, bytesText(peakMemory()),
-             peakMemory(), grown, promise,
+  fmt::print("memory: before {} peak {} promised {} bytes; grown by {}, {:+.1f}% of the "
+             "promise{}\n",
+             residentBefore, peakMemory(), promise, bytesText(grown),
              promise ? 100.0 * (grown - promise) / promise : 0.0,
              peakWasReset ? "" : "; the peak is that of the whole process");
 }
