@@ -6,6 +6,7 @@
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/IR/LLVMContext.h"
@@ -34,13 +35,19 @@ private:
   int phase = 0;
   llvm::json::Object manifest;
   std::string modelBytecode;
+  /// The kernels in LLVM, in nested modules.
+  OwningOpRef<ModuleOp> kernelParts;
 
   bool isTraining() { return static_cast<bool>(module.lookupSymbol<func::FuncOp>("loss")); }
-  LogicalResult runPasses(StringRef name, const Twine &pipeline);
+  LogicalResult runPasses(StringRef name, const Twine &pipeline) {
+    return runPasses(module, name, pipeline);
+  }
+  LogicalResult runPasses(ModuleOp root, StringRef name, const Twine &pipeline);
   LogicalResult makeStep();
   LogicalResult makeExec();
   LogicalResult makeLLVM();
-  LogicalResult writeText(StringRef path);
+  LogicalResult writeText(StringRef path) { return writeText(module, path); }
+  LogicalResult writeText(ModuleOp root, StringRef path);
   LogicalResult writeArtifact(StringRef path);
   LogicalResult writeBytes(StringRef path, StringRef bytes);
   FailureOr<std::vector<std::string>> makeObjects();
@@ -48,7 +55,7 @@ private:
 
 } // namespace
 
-LogicalResult Compilation::runPasses(StringRef name, const Twine &pipeline) {
+LogicalResult Compilation::runPasses(ModuleOp root, StringRef name, const Twine &pipeline) {
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
   std::string text = pipeline.str();
   if (failed(parsePassPipeline(text, manager)))
@@ -56,7 +63,7 @@ LogicalResult Compilation::runPasses(StringRef name, const Twine &pipeline) {
   if (failed(applyPassManagerCLOptions(manager)))
     return failure();
   applyDefaultTimingPassManagerCLOptions(manager);
-  if (failed(manager.run(module)))
+  if (failed(manager.run(root)))
     return failure();
   if (options.dumpPhasesTo.empty())
     return success();
@@ -66,7 +73,7 @@ LogicalResult Compilation::runPasses(StringRef name, const Twine &pipeline) {
   llvm::SmallString<128> file(options.dumpPhasesTo);
   std::string number = std::to_string(++phase);
   llvm::sys::path::append(file, (number.size() < 2 ? "0" : "") + number + "-" + name + ".mlir");
-  return writeText(file);
+  return writeText(root, file);
 }
 
 /// Floor 1 to floor 2.
@@ -116,6 +123,35 @@ LogicalResult Compilation::makeExec() {
                  failed(runPasses("place", "exec-place")));
 }
 
+/// Moves the kernels of `module` into nested modules of the result, a few in each:
+/// passes and code generation then share the cores, and no kernel pays for a pass
+/// pipeline alone. The constants that a kernel reads go with it.
+static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
+  OwningOpRef<ModuleOp> parts = ModuleOp::create(module.getLoc());
+  auto kernels = module.lookupSymbol<ModuleOp>(exec::kKernelsName);
+  if (!kernels)
+    return parts;
+  constexpr int perPart = 8;
+  SymbolTable symbols(kernels);
+  ModuleOp part;
+  int count = 0;
+  for (func::FuncOp kernel : llvm::make_early_inc_range(kernels.getOps<func::FuncOp>())) {
+    if (count++ % perPart == 0) {
+      OpBuilder builder = OpBuilder::atBlockEnd(parts->getBody());
+      part = ModuleOp::create(builder, kernels.getLoc());
+    }
+    kernel.walk([&](memref::GetGlobalOp use) {
+      if (SymbolTable::lookupSymbolIn(part, use.getNameAttr()))
+        return;
+      Operation *global = symbols.lookup(use.getNameAttr().getValue());
+      part.getBody()->push_front(global->clone());
+    });
+    kernel->moveBefore(part.getBody(), part.getBody()->end());
+  }
+  kernels.erase();
+  return parts;
+}
+
 LogicalResult Compilation::makeLLVM() {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
@@ -126,10 +162,12 @@ LogicalResult Compilation::makeLLVM() {
     return failure();
   StringRef features = processor->features;
   int vectorBytes = features.contains("+avx512f") ? 64 : features.contains("+avx2") ? 32 : 16;
-  return failure(failed(runPasses("kernels", "cpu-lower-kernels{vector-bytes=" +
-                                                 Twine(vectorBytes) + "}")) ||
-                 failed(runPasses("host", "exec-to-llvm")) ||
-                 failed(runPasses("machine", "cpu-kernels-to-llvm")));
+  if (failed(runPasses("kernels",
+                       "cpu-lower-kernels{vector-bytes=" + Twine(vectorBytes) + "}")) ||
+      failed(runPasses("host", "exec-to-llvm")))
+    return failure();
+  kernelParts = splitKernels(module);
+  return runPasses(*kernelParts, "machine", "builtin.module(cpu-kernels-to-llvm)");
 }
 
 LogicalResult Compilation::writeBytes(StringRef path, StringRef bytes) {
@@ -162,53 +200,16 @@ LogicalResult Compilation::writeBytes(StringRef path, StringRef bytes) {
   return success();
 }
 
-LogicalResult Compilation::writeText(StringRef path) {
+LogicalResult Compilation::writeText(ModuleOp root, StringRef path) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  module.print(os, OpPrintingFlags().printNameLocAsPrefix());
+  root.print(os, OpPrintingFlags().printNameLocAsPrefix());
   os << "\n";
   return writeBytes(path, text);
 }
 
-/// Kernels are compiled in a few groups, so that the cores share the work and no
-/// group pays for a pass pipeline alone.
-static SmallVector<OwningOpRef<ModuleOp>> splitKernels(ModuleOp module) {
-  SmallVector<OwningOpRef<ModuleOp>> parts;
-  auto kernels = module.lookupSymbol<ModuleOp>(exec::kKernelsName);
-  if (!kernels)
-    return parts;
-  // Parts end behind a kernel's entry; what it uses (its body, constants) stands
-  // in front of it, and declarations of library functions are copied to each part.
-  constexpr int perPart = 8;
-  SmallVector<Operation *> declarations;
-  int count = perPart;
-  for (Operation &op : llvm::make_early_inc_range(*kernels.getBody())) {
-    if (auto function = dyn_cast<LLVM::LLVMFuncOp>(op); function && function.isExternal()) {
-      declarations.push_back(&op);
-      continue;
-    }
-    if (count == perPart) {
-      parts.push_back(ModuleOp::create(kernels.getLoc()));
-      count = 0;
-    }
-    op.moveBefore(parts.back()->getBody(), parts.back()->getBody()->end());
-    auto function = dyn_cast<LLVM::LLVMFuncOp>(op);
-    count += function && function.getLinkage() == LLVM::Linkage::External;
-  }
-  for (OwningOpRef<ModuleOp> &part : parts) {
-    OpBuilder builder = OpBuilder::atBlockBegin(part->getBody());
-    for (Operation *declaration : declarations)
-      builder.clone(*declaration);
-  }
-  kernels.erase();
-  return parts;
-}
-
 FailureOr<std::vector<std::string>> Compilation::makeObjects() {
-  SmallVector<OwningOpRef<ModuleOp>> parts = splitKernels(module);
-  SmallVector<ModuleOp> modules;
-  for (OwningOpRef<ModuleOp> &part : parts)
-    modules.push_back(*part);
+  SmallVector<ModuleOp> modules(kernelParts->getOps<ModuleOp>());
   modules.push_back(module);
   return compileModules(modules, options.codegen);
 }
@@ -359,10 +360,8 @@ LogicalResult Compilation::run(StringRef path) {
     // Host first, then the kernels, each as LLVM IR after optimisation.
     std::string text;
     llvm::raw_string_ostream os(text);
-    SmallVector<OwningOpRef<ModuleOp>> parts = splitKernels(module);
     SmallVector<ModuleOp> modules{module};
-    for (OwningOpRef<ModuleOp> &part : parts)
-      modules.push_back(*part);
+    llvm::append_range(modules, kernelParts->getOps<ModuleOp>());
     for (ModuleOp part : modules) {
       llvm::LLVMContext context;
       std::unique_ptr<llvm::Module> llvmModule =
