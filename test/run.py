@@ -74,6 +74,12 @@ def gtest_counts(output):
     return sum(map(int, passed)), sum(map(int, failed))
 
 
+def script_counts(output):
+    """The last line "N passed, M failed"; one test where a script has none."""
+    match = re.search(r"^(\d+) passed, (\d+) failed$", output, re.M)
+    return (int(match.group(1)), int(match.group(2))) if match else (1, 0)
+
+
 def build(folder, *arguments):
     subprocess.run(["cmake", "-G", "Ninja", "-B", str(folder), *arguments], check=True,
                    stdout=subprocess.DEVNULL)
@@ -104,11 +110,13 @@ def main():
         results.run(f"unit/{path.name}", [path], gtest_counts if is_gtest else None)
     results.run("lit", [lit, "-sv", build_dir / "test"], lit_counts)
     results.run("oracle/selftest", [PYTHON, ROOT / "test/oracle/selftest.py"])
-    results.run("oracle/gradcheck", [PYTHON, ROOT / "test/oracle/gradcheck.py", bin_dir])
+    results.run("oracle/gradcheck", [PYTHON, ROOT / "test/oracle/gradcheck.py", bin_dir],
+                script_counts)
     for script in sorted((ROOT / "test/e2e").glob("*.py")):
-        if script.name.startswith("_"):
+        if script.name == "support.py":
             continue
-        results.run(f"e2e/{script.stem}", [PYTHON, script, bin_dir])
+        results.run(f"e2e/{script.stem}", [PYTHON, script, bin_dir], script_counts,
+                    env={"SHEAF_FULL": "1"} if full else None)
 
     if full:
         results.run("lit --verify-roundtrip",
