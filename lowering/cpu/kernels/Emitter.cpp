@@ -67,7 +67,7 @@ Emitter::Emitter(func::FuncOp source, func::FuncOp kernel)
 
 void Emitter::open(Block *body) {
   auto scope = std::make_unique<Scope>(
-      Scope{OpBuilder::atBlockBegin(body), {}, {}});
+      Scope{OpBuilder::atBlockBegin(body), {}, {}, {}});
   scopes.push_back(std::move(scope));
 }
 
@@ -339,8 +339,10 @@ Value Emitter::element(Value tensor, const Indices &place) {
   auto &known = scopes.back()->elements;
   if (auto it = known.find(key); it != known.end())
     return it->second;
-  Value value;
-  if (Operation *op = tensor.getDefiningOp())
+  Value value = findRow(tensor, place);
+  if (value)
+    ;
+  else if (Operation *op = tensor.getDefiningOp())
     value = compute(op, tensor, place);
   else
     value = load(bufferOf(tensor),
@@ -528,6 +530,72 @@ Value Emitter::computeRandom(RandomOp random, const Indices &place) {
 }
 
 //===----------------------------------------------------------------------===//
+// Rows that are kept
+//===----------------------------------------------------------------------===//
+
+/// Whether an op is worth a store and a load.
+static bool takesLong(Operation *op) {
+  return isa<ExpOp, LogOp, TanhOp, ErfOp, SigmoidOp, SinOp, CosOp, PowOp>(op);
+}
+
+Value Emitter::findRow(Value tensor, const Indices &place) {
+  for (const std::unique_ptr<Scope> &scope : scopes)
+    for (const Row &row : scope->rows) {
+      if (row.tensor != tensor)
+        continue;
+      bool same = true;
+      for (auto [i, index] : llvm::enumerate(place))
+        same &= i == row.dim || index == row.place[i];
+      if (same)
+        return load(row.buffer, place[row.dim], tensorOf(tensor).getElementType());
+    }
+  return {};
+}
+
+void Emitter::keepRows(const Index &index, int64_t size, std::vector<Row> &rows) {
+  // Stacks of threads are small, and more would not stay in the cache.
+  constexpr int64_t kLimit = 32 << 10;
+  unsigned variable = index.terms[0].variable;
+  for (auto &[key, value] : scopes.back()->elements) {
+    Value tensor = Value::getFromOpaquePointer(key.first);
+    Operation *op = tensor.getDefiningOp();
+    if (!op || !takesLong(op) || tensor.hasOneUse())
+      continue;
+    const Indices &place = key.second;
+    std::optional<unsigned> dim;
+    bool simple = true;
+    for (auto [i, at] : llvm::enumerate(place)) {
+      if (at == index)
+        dim = i;
+      else
+        simple &= !indexing.dependsOn(at, variable);
+    }
+    if (!dim || !simple || tensorOf(tensor).getDimSize(*dim) != size)
+      continue;
+    // The loop for the rest of a row comes after that of its vectors.
+    auto known = llvm::find_if(rows, [&](const Row &row) {
+      return row.tensor == tensor && row.dim == *dim;
+    });
+    if (known == rows.end()) {
+      Type element = tensorOf(tensor).getElementType();
+      int64_t bytes = size * element.getIntOrFloatBitWidth() / 8;
+      if (element.isInteger(1) || keptBytes + bytes > kLimit)
+        continue;
+      keptBytes += bytes;
+      Value buffer;
+      {
+        At at(*this, 0);
+        buffer = make<memref::AllocaOp>(MemRefType::get({size}, element),
+                                        builder().getI64IntegerAttr(64));
+      }
+      rows.push_back({tensor, place, *dim, buffer});
+      known = std::prev(rows.end());
+    }
+    store(value, known->buffer, index);
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Reductions
 //===----------------------------------------------------------------------===//
 
@@ -596,6 +664,11 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
   addAccumulators(placeLanes);
   unsigned count = group.size();
 
+  // One row in one pass: what is costly and needed again is kept.
+  std::vector<Row> rows;
+  bool keeps = placeLanes == 1 && joined.size() == 1 && sizes.size() == 1 &&
+               pieces.size() == 1;
+
   Indices loops;
   auto step = [&](ArrayRef<Value> accumulators) -> Values {
     Indices original =
@@ -617,6 +690,8 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
               ? make<math::FmaOp>(inputs[0], inputs[1], inputs[2]).getResult()
               : buildAccumulate(builder(), loc, kindOf(op), inputs[0], inputs[1]);
     }
+    if (keeps)
+      keepRows(loops.back(), joined.back(), rows);
     return result;
   };
   auto neutral = [&](ArrayRef<Value> like) {
@@ -684,6 +759,7 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
     return now;
   };
   Values totals = nest(0, carried);
+  llvm::append_range(scopes.back()->rows, rows);
 
   for (auto [i, op] : llvm::enumerate(group)) {
     ReduceKind kind = kindOf(op);

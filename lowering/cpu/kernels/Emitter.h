@@ -29,9 +29,18 @@ public:
 private:
   using Values = llvm::SmallVector<mlir::Value>;
 
+  /// The elements of a tensor along dimension `dim`, kept in `buffer` for loops
+  /// that come later: a function that takes long is computed once.
+  struct Row {
+    mlir::Value tensor;
+    Indices place; ///< without what it has in `dim`
+    unsigned dim;
+    mlir::Value buffer;
+  };
   /// The body of a loop (or the function), in which code is added at `builder`.
   struct Scope {
     mlir::OpBuilder builder;
+    std::vector<Row> rows;
     std::map<std::pair<void *, Indices>, mlir::Value> elements;
     std::map<std::pair<Index, bool>, mlir::Value> numbers;
   };
@@ -90,6 +99,11 @@ private:
   /// The one-dimensional memref of an argument or constant.
   mlir::Value bufferOf(mlir::Value tensor);
 
+  // Rows that are kept.
+  mlir::Value findRow(mlir::Value tensor, const Indices &place);
+  /// Keeps what the open loop over `index`, [0, size), has computed so far.
+  void keepRows(const Index &index, int64_t size, std::vector<Row> &rows);
+
   // Elements.
   mlir::Value element(mlir::Value tensor, const Indices &place);
   mlir::Value compute(mlir::Operation *op, mlir::Value result, const Indices &place);
@@ -109,6 +123,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   llvm::DenseMap<mlir::Operation *, llvm::ArrayRef<mlir::Operation *>> groupOf;
   llvm::SmallVector<mlir::Value> outputs;
+  int64_t keptBytes = 0;
 };
 
 } // namespace sheaf::cpu

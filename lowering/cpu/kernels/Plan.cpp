@@ -435,6 +435,62 @@ static SmallVector<int64_t> findInPlace(const Plan &plan, ValueRange results,
   return pairs;
 }
 
+/// The loop along which operands are read in order that `lane` reads in strides.
+static std::optional<unsigned> findTransposed(const Demand &demand,
+                                              ArrayRef<unsigned> variables,
+                                              unsigned lane) {
+  for (const Demand::Access &access : demand.accesses) {
+    if (!access.tensor || access.offset.coefficientOf(variables[lane]) <= 1)
+      continue;
+    for (auto [loop, variable] : llvm::enumerate(variables))
+      if (loop != lane && access.offset.coefficientOf(variable) == 1)
+        return loop;
+  }
+  return std::nullopt;
+}
+
+/// Reductions that can share a loop: they have the same loops, are needed in the
+/// same places, and none depends on another.
+static std::vector<SmallVector<Operation *>> groupReductions(const Demand &demand) {
+  llvm::DenseMap<Operation *, int> levels;
+  std::function<int(Value)> levelOf = [&](Value value) -> int {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return 0;
+    if (auto it = levels.find(op); it != levels.end())
+      return it->second;
+    int level = 0;
+    for (Value operand : op->getOperands())
+      level = std::max(level, levelOf(operand));
+    return levels[op] = level + isa<ReduceOp, EinsumOp>(op);
+  };
+  std::vector<SmallVector<Operation *>> groups;
+  std::vector<const Demand::Reduction *> firsts;
+  for (const Demand::Reduction &reduction : demand.reductions) {
+    Operation *op = reduction.op;
+    int places = llvm::count_if(demand.reductions, [&](const Demand::Reduction &other) {
+      return other.op == op;
+    });
+    if (places > 1)
+      continue;
+    bool found = false;
+    for (auto [group, first] : llvm::zip(groups, firsts)) {
+      if (first->place != reduction.place ||
+          reducedSizes(first->op) != reducedSizes(op) ||
+          levelOf(first->op->getResult(0)) != levelOf(op->getResult(0)))
+        continue;
+      group.push_back(op);
+      found = true;
+      break;
+    }
+    if (found)
+      continue;
+    groups.push_back({op});
+    firsts.push_back(&reduction);
+  }
+  return groups;
+}
+
 FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   Plan plan;
   Value largest = results[0];
@@ -531,7 +587,17 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
     bool outer = common[*plan.lane];
     plan.inner.insert(outer ? plan.inner.begin() : plan.inner.end(), *plan.lane);
     int64_t length = sizes[*plan.lane];
-    if (outer && !demand->reductions.empty()) {
+    std::optional<unsigned> across;
+    if (demand->reductions.empty())
+      across = findTransposed(*demand, variables, *plan.lane);
+    if (across) {
+      // A vector of columns goes down the rows: each of its lanes then reads along
+      // memory, and what a cache line brings is used before it is gone.
+      llvm::erase(plan.items, *across);
+      plan.inner = {*plan.lane, *across};
+      rows /= sizes[*across];
+      plan.block = length > kLanes ? kLanes : 0;
+    } else if (outer && !demand->reductions.empty()) {
       if (length >= kColumnLanes)
         plan.lanes = kColumnLanes;
       plan.block = length > plan.lanes ? plan.lanes : 0;
@@ -559,6 +625,8 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   }
   plan.inPlace =
       findInPlace(plan, results, *demand, stores, variables, dependence);
+
+  plan.groups = groupReductions(*demand);
 
   // About 16k elements a task.
   int64_t work = tensorOf(largest).getNumElements();
