@@ -133,6 +133,8 @@ Value reduce(OpBuilder &b, Location loc, ReduceKind kind, RankedTensorType type,
 
 struct ConvertReduce : OpRewritePattern<ReduceOp> {
   using OpRewritePattern::OpRewritePattern;
+  // One with `keep` becomes one without.
+  void initialize() { setHasBoundedRewriteRecursion(); }
   LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const final {
     RankedTensorType type = op.getInput().getType();
     SmallVector<AffineExpr> kept;

@@ -10,6 +10,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace sheaf;
@@ -105,16 +106,25 @@ Emitter::Values Emitter::loop(int64_t low, int64_t high, ArrayRef<Value> values,
 }
 
 void Emitter::vectorLoop(Value low, Value high, std::pair<int64_t, int64_t> range,
-                         int64_t lanes, llvm::function_ref<void(Index)> body) {
+                         int64_t multiple, int64_t lanes,
+                         llvm::function_ref<void(Index)> body) {
   auto run = [&](Index index, ArrayRef<Value>) -> Values {
     body(index);
     return {};
   };
-  Value length = make<arith::SubIOp>(high, low);
-  Value rest = make<arith::RemUIOp>(length, constant(lanes));
-  Value middle = make<arith::SubIOp>(high, rest);
-  loop(low, middle, lanes, lanes, range, {}, run);
-  loop(middle, high, 1, 1, range, {}, run);
+  // Wide vectors first, then narrow ones, then single elements, as far as the
+  // length may leave some over.
+  for (int64_t now = lanes;; now = now > kLanes ? kLanes : 1) {
+    if (multiple % now == 0) {
+      loop(low, high, now, now, range, {}, run);
+      return;
+    }
+    Value rest = make<arith::RemUIOp>(make<arith::SubIOp>(high, low), constant(now));
+    Value middle = make<arith::SubIOp>(high, rest);
+    loop(low, middle, now, now, range, {}, run);
+    low = middle;
+    multiple = std::gcd(multiple, now);
+  }
 }
 
 void Emitter::vectorLoop(int64_t low, int64_t high, int64_t lanes,
@@ -790,6 +800,16 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
   }
 }
 
+void Emitter::reduceFirst(Value tensor, const Indices &place) {
+  Demand demand(indexing);
+  (void)demand.visit(tensor, place);
+  for (const Demand::Reduction &reduction : demand.reductions)
+    if (!reduction.nested && indexing.depth(reduction.place) < depth() &&
+        llvm::all_of(reduction.place,
+                     [&](const Index &index) { return indexing.isKnown(index); }))
+      element(reduction.op->getResult(0), reduction.place);
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
@@ -813,6 +833,7 @@ void Emitter::emit(const Plan &plan) {
       Index offset = indexing.linearize(ArrayRef(loops).take_front(own),
                                         ArrayRef(plan.sizes).take_front(own));
       Indices place = indexing.delinearize(offset, tensorOf(result).getShape());
+      reduceFirst(result, place);
       stored.emplace_back(element(result, place), output, offset);
     }
     for (auto [value, output, offset] : stored)
@@ -841,7 +862,7 @@ void Emitter::emit(const Plan &plan) {
       Value to = first(indexing.add(low, Index(plan.block)));
       if (size % plan.block)
         to = make<arith::MinSIOp>(to, constant(size));
-      vectorLoop(from, to, {0, size - 1}, plan.lanes, body);
+      vectorLoop(from, to, {0, size - 1}, std::gcd(size, plan.block), plan.lanes, body);
     } else {
       int64_t low = 0;
       for (int64_t high : plan.pieces) {

@@ -75,8 +75,9 @@ private:
   Values loop(int64_t low, int64_t high, llvm::ArrayRef<mlir::Value> values,
               Body body);
   /// The elements of a loop, `lanes` at once, then what is left one by one.
+  /// The length is a multiple of `multiple`.
   void vectorLoop(mlir::Value low, mlir::Value high,
-                  std::pair<int64_t, int64_t> range, int64_t lanes,
+                  std::pair<int64_t, int64_t> range, int64_t multiple, int64_t lanes,
                   llvm::function_ref<void(Index)> body);
   void vectorLoop(int64_t low, int64_t high, int64_t lanes,
                   llvm::function_ref<void(Index)> body);
@@ -112,6 +113,9 @@ private:
   mlir::Value computeGather(nn::GatherOp gather, const Indices &place);
   mlir::Value computeRandom(nn::RandomOp random, const Indices &place);
   void reduce(llvm::ArrayRef<mlir::Operation *> group, const Indices &place);
+  /// Computes, outside of the open loop, the reductions that an element needs, in
+  /// front of anything else: what they keep is then there.
+  void reduceFirst(mlir::Value tensor, const Indices &place);
   /// Whether an index is inside its window, and the index there.
   std::pair<mlir::Value, Index> enter(const Window &window);
   Index clamped(mlir::Value number, const Index &base, int64_t size);

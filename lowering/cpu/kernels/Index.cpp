@@ -186,6 +186,14 @@ bool Indexing::dependsOn(const Index &index, unsigned variable) const {
   });
 }
 
+bool Indexing::isKnown(const Index &index) const {
+  return all_of(index.terms, [&](const Index::Term &term) {
+    const Variable &v = variables[term.variable];
+    bool derived = v.kind == Variable::Kind::Div || v.kind == Variable::Kind::Mod;
+    return derived ? isKnown(v.base) : static_cast<bool>(v.value);
+  });
+}
+
 Indexing::Lanes Indexing::lanes(const Index &index) const {
   Lanes lanes;
   for (const Index::Term &term : index.terms) {

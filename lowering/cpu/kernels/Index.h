@@ -98,6 +98,8 @@ public:
   unsigned depth(llvm::ArrayRef<Index> place) const;
   /// Whether `index` depends on `variable`, through quotients and rests, too.
   bool dependsOn(const Index &index, unsigned variable) const;
+  /// Whether all variables of `index` have values, so that it can be computed.
+  bool isKnown(const Index &index) const;
   /// The number of lanes of `index`, and by how much it rises from one lane to
   /// the next; no step where that differs.
   struct Lanes {

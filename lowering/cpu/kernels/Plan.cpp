@@ -270,7 +270,7 @@ LogicalResult Demand::visitRandom(RandomOp random, const Indices &place) {
 }
 
 LogicalResult Demand::visitReduction(Operation *op, const Indices &place) {
-  Reduction reduction{op, place, {}};
+  Reduction reduction{op, place, {}, reductionDepth > 0};
   Indices reduced;
   for (int64_t size : reducedSizes(op)) {
     reduction.variables.push_back(

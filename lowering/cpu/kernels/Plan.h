@@ -85,6 +85,7 @@ public:
     mlir::Operation *op;
     Indices place;
     llvm::SmallVector<unsigned> variables; ///< of the reduced dimensions
+    bool nested;                           ///< needed by another reduction
   };
 
   explicit Demand(Indexing &indexing) : indexing(indexing) {}

@@ -29,8 +29,15 @@ public:
   /// A context with what kernels need.
   static std::unique_ptr<mlir::MLIRContext> makeContext();
 
+  enum class Route {
+    Kernels,
+    /// Through `nn-to-linalg` and upstream's bufferization and loops: the whole is
+    /// one item.
+    Linalg,
+  };
   /// Lowers and compiles `module`, which is changed. `error` says what went wrong.
-  static std::unique_ptr<Jit> compile(mlir::ModuleOp module, std::string &error);
+  static std::unique_ptr<Jit> compile(mlir::ModuleOp module, std::string &error,
+                                      Route route = Route::Kernels);
 
   const std::vector<CompiledKernel> &getKernels() const { return kernels; }
 

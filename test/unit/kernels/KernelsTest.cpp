@@ -4,7 +4,8 @@
 // random inputs, and compared with the interpreter. It is run as one range, item
 // by item backwards, and cut at random: the bits must be the same; so must they
 // be where an output has the buffer of an input, as far as the kernel says that
-// it may. Nothing may be written outside of the outputs.
+// it may. Nothing may be written outside of the outputs. The same functions, by way
+// of `nn-to-linalg` and upstream's loops, are the tests of that conversion.
 //
 // A function in which `FT` stands for a type is run with each float type, `ST` being
 // the type of statistics that belongs to it (f32, or f64). Arguments may
@@ -157,7 +158,8 @@ void decompose(func::FuncOp function) {
 
 class KernelTest : public testing::Test {
 public:
-  explicit KernelTest(std::string text) : text(std::move(text)) {}
+  KernelTest(std::string text, Jit::Route route)
+      : text(std::move(text)), route(route) {}
 
   void TestBody() override {
     auto context = Jit::makeContext();
@@ -182,7 +184,7 @@ public:
     reference.erase();
 
     std::string error;
-    auto jit = Jit::compile(*module, error);
+    auto jit = Jit::compile(*module, error, route);
     ASSERT_TRUE(jit) << error << "\n" << text;
     ASSERT_EQ(jit->getKernels().size(), 1u);
     const CompiledKernel &kernel = jit->getKernels()[0];
@@ -270,6 +272,7 @@ public:
 
 private:
   std::string text;
+  Jit::Route route;
 };
 
 /// The functions of a file, as text.
@@ -304,8 +307,14 @@ void registerFile(StringRef path) {
       replaceAll(text, "FT", type);
       replaceAll(text, "ST", type == "f64" ? "f64" : "f32");
       std::string test = name.str() + (generic ? "_" + type.str() : "");
-      testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr, path.data(), 1,
-                            [text]() -> testing::Test * { return new KernelTest(text); });
+      auto add = [&](const std::string &suite, Jit::Route route) {
+        testing::RegisterTest(
+            suite.c_str(), test.c_str(), nullptr, nullptr, path.data(), 1,
+            [text, route]() -> testing::Test * { return new KernelTest(text, route); });
+      };
+      add(suite, Jit::Route::Kernels);
+      if (!generic || type == "f32" || type == "bf16")
+        add("linalg_" + suite, Jit::Route::Linalg);
       if (!generic)
         break;
     }
