@@ -74,6 +74,8 @@ mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module);
 
 /// `cpu-lower-kernels`: `lowerKernel` on each kernel of a module.
 std::unique_ptr<mlir::Pass> createLowerKernelsPass();
+/// `cpu-split-reductions`: `splitReductions`.
+std::unique_ptr<mlir::Pass> createSplitReductionsPass();
 /// `cpu-kernels-to-llvm`: `lowerKernelsToLLVM`.
 std::unique_ptr<mlir::Pass> createKernelsToLLVMPass();
 void registerKernelPasses();

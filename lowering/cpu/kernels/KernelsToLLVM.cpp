@@ -1,5 +1,6 @@
 //===- KernelsToLLVM.cpp - Kernels in range form to the LLVM dialect ------===//
 
+#include "dialects/NN/NN.h"
 #include "lowering/cpu/kernels/ExpandMath.h"
 #include "lowering/cpu/kernels/Kernels.h"
 #include "mlir/Conversion/Passes.h"
@@ -142,6 +143,7 @@ namespace sheaf::cpu {
 #define GEN_PASS_DECL_LOWERKERNELS
 #define GEN_PASS_DEF_LOWERKERNELS
 #define GEN_PASS_DEF_KERNELSTOLLVM
+#define GEN_PASS_DEF_SPLITREDUCTIONS
 #include "lowering/cpu/kernels/Passes.h.inc"
 } // namespace sheaf::cpu
 
@@ -158,6 +160,10 @@ struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
       if (failed(lowerKernel(kernel, vectorBytes)))
         return signalPassFailure();
   }
+};
+
+struct SplitReductions : sheaf::cpu::impl::SplitReductionsBase<SplitReductions> {
+  void runOnOperation() final { splitReductions(getOperation()); }
 };
 
 struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
@@ -187,7 +193,11 @@ std::unique_ptr<Pass> sheaf::cpu::createLowerKernelsPass() {
 std::unique_ptr<Pass> sheaf::cpu::createKernelsToLLVMPass() {
   return std::make_unique<KernelsToLLVM>();
 }
+std::unique_ptr<Pass> sheaf::cpu::createSplitReductionsPass() {
+  return std::make_unique<SplitReductions>();
+}
 void sheaf::cpu::registerKernelPasses() {
+  registerPass([] { return createSplitReductionsPass(); });
   registerPass([] { return createLowerKernelsPass(); });
   registerPass([] { return createKernelsToLLVMPass(); });
 }

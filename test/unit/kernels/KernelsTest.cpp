@@ -275,6 +275,79 @@ private:
   Jit::Route route;
 };
 
+/// The error of a function of f32, on numbers from `low` to `high`.
+void checkAccuracy(const std::string &op, double (*exact)(double), double low,
+                   double high, double relative, double absolute) {
+  constexpr int64_t count = 1 << 18;
+  std::string type = "tensor<" + std::to_string(count) + "xf32>";
+  std::string text = "func.func @f(%x: " + type + ") -> " + type +
+                     " attributes {exec.kernel} {\n  %y = nn." + op + " %x : " + type +
+                     "\n  return %y : " + type + "\n}";
+  auto context = Jit::makeContext();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, context.get());
+  ASSERT_TRUE(module);
+  std::string error;
+  auto jit = Jit::compile(*module, error);
+  ASSERT_TRUE(jit) << error;
+  Buffer in(count * 4), out(count * 4);
+  std::vector<float> x(count), y(count);
+  for (int64_t i = 0; i < count; ++i)
+    x[i] = static_cast<float>(low + (high - low) * i / (count - 1));
+  std::memcpy(in.data(), x.data(), count * 4);
+  void *pointers[] = {in.data(), out.data()};
+  jit->getKernels()[0].entry(pointers, 0, jit->getKernels()[0].extent);
+  std::memcpy(y.data(), out.data(), count * 4);
+  double worst = 0;
+  int64_t where = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double want = exact(x[i]);
+    double bound = relative * std::fabs(want) + absolute;
+    double ratio = std::fabs(y[i] - want) / bound;
+    if (!(ratio <= worst)) {
+      worst = ratio;
+      where = i;
+    }
+  }
+  EXPECT_LE(worst, 1) << op << "(" << x[where] << ") = " << y[where] << ", expected "
+                      << exact(x[where]);
+  testing::Test::RecordProperty(op, std::to_string(worst));
+}
+
+TEST(accuracy, exp) {
+  checkAccuracy("exp", std::exp, -87, 88, 2e-7, 0);
+  checkAccuracy("exp", std::exp, -1, 1, 1.5e-7, 0);
+  // Subnormal results, and 0.
+  checkAccuracy("exp", std::exp, -120, -87, 2e-7, 1e-45);
+}
+TEST(accuracy, log) {
+  checkAccuracy("log", std::log, 1e-38, 100, 2e-7, 0);
+  checkAccuracy("log", std::log, 0.9, 1.1, 2e-7, 0);
+  checkAccuracy("log", std::log, 1e-45, 1e-37, 2e-7, 0);
+  checkAccuracy("log", std::log, 1, 3e38, 2e-7, 0);
+}
+TEST(accuracy, tanh) {
+  checkAccuracy("tanh", std::tanh, -12, 12, 3e-7, 0);
+  checkAccuracy("tanh", std::tanh, -1, 1, 3e-7, 0);
+  checkAccuracy("tanh", std::tanh, -1e-4, 1e-4, 3e-7, 0);
+  checkAccuracy("tanh", std::tanh, -1000, 1000, 3e-7, 0);
+}
+TEST(accuracy, erf) {
+  checkAccuracy("erf", std::erf, -5, 5, 3e-7, 0);
+  checkAccuracy("erf", std::erf, -1e-3, 1e-3, 3e-7, 0);
+  checkAccuracy("erf", std::erf, -1000, 1000, 3e-7, 0);
+}
+TEST(accuracy, sin_cos) {
+  checkAccuracy("sin", std::sin, -1e5, 1e5, 1e-7, 1e-12);
+  checkAccuracy("cos", std::cos, -1e5, 1e5, 1e-7, 1e-12);
+  checkAccuracy("sin", std::sin, -4, 4, 1e-7, 0);
+  checkAccuracy("cos", std::cos, -4, 4, 1e-7, 1e-12);
+  checkAccuracy("sin", std::sin, -1e9, 1e9, 0, 1e-7);
+}
+TEST(accuracy, sigmoid) {
+  checkAccuracy(
+      "sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, 4e-7, 0);
+}
+
 /// The functions of a file, as text.
 std::vector<std::string> splitFunctions(StringRef text) {
   std::vector<std::string> functions;
