@@ -87,7 +87,8 @@ LogicalResult Compilation::makeStep() {
     bool logits = static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
     if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce")) ||
         failed(runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
-        failed(runPasses("recompute", "nn-recompute{policy=" + options.recompute + "}")) ||
+        (options.recompute != "none" &&
+         failed(runPasses("recompute", "nn-recompute{policy=" + options.recompute + "}"))) ||
         failed(runPasses("accumulate", "nn-accumulate{function=loss microbatches=" +
                                            Twine(options.microbatches) + "}")) ||
         failed(runPasses("optimizer", "nn-add-optimizer{kind=" + options.optimizer + scalars +
@@ -246,9 +247,14 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
   if (failed(processor))
     return failure();
+  // The features that generated code can use; the others (shadow stacks, say) are
+  // the kernel's business.
   llvm::json::Array features;
   for (StringRef feature : llvm::split(processor->features, ','))
-    if (feature.consume_front("+"))
+    if (feature.consume_front("+") &&
+        llvm::any_of(std::initializer_list<StringRef>{"sse", "ssse", "avx", "fma", "bmi", "f16c",
+                                                      "lzcnt", "popcnt", "movbe"},
+                     [&](StringRef prefix) { return feature.starts_with(prefix); }))
       features.push_back(feature);
   manifest["abi"] = 1;
   manifest["producer"] = "sheaf 0.1.0 (MLIR " LLVM_VERSION_STRING ")";

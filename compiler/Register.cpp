@@ -11,6 +11,7 @@
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
+#include "passes/recompute/Passes.h"
 #include "passes/step/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
@@ -26,12 +27,13 @@ void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
 void sheaf::registerSheafPasses() {
   mlir::registerTransformsPasses();
   registerNNToExecPasses();
+  registerAutodiffPasses();
   registerNNToLinalgPasses();
   registerMemoryPasses();
   registerNNPasses();
-  registerAutodiffPasses();
-  registerStepPasses();
-  cpu::registerKernelPasses();
   registerPrecisionPasses();
+  registerRecomputePasses();
+  registerStepPasses();
   registerExecToLLVMPasses();
+  cpu::registerKernelPasses();
 }

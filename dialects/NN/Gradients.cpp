@@ -45,7 +45,8 @@ struct Writer : Emit {
   }
 };
 
-SmallVector<int64_t> keptShape(ArrayRef<int64_t> shape, ArrayRef<int64_t> reduced) {
+SmallVector<int64_t> keptShape(ArrayRef<int64_t> shape,
+                               ArrayRef<int64_t> reduced) {
   SmallVector<int64_t> kept(shape);
   for (int64_t dim : reduced)
     kept[dim] = 1;
@@ -58,15 +59,15 @@ SmallVector<int64_t> keptShape(ArrayRef<int64_t> shape, ArrayRef<int64_t> reduce
 //===----------------------------------------------------------------------===//
 
 /// The gradient of an op on one operand, where a result gradient is there.
-#define UNARY_GRADIENT(OP, FORMULA)                                                        \
-  void OP::buildGradient(Gradients &gradients) {                                           \
-    Writer w(gradients);                                                                   \
-    Value dy = w.dy();                                                                     \
-    if (!dy || !w.needs(0))                                                                \
-      return;                                                                              \
-    [[maybe_unused]] Value x = getInput();                                                 \
-    [[maybe_unused]] Value y = getResult();                                                \
-    w.set(0, FORMULA);                                                                     \
+#define UNARY_GRADIENT(OP, FORMULA)                                            \
+  void OP::buildGradient(Gradients &gradients) {                               \
+    Writer w(gradients);                                                       \
+    Value dy = w.dy();                                                         \
+    if (!dy || !w.needs(0))                                                    \
+      return;                                                                  \
+    [[maybe_unused]] Value x = getInput();                                     \
+    [[maybe_unused]] Value y = getResult();                                    \
+    w.set(0, FORMULA);                                                         \
   }
 
 UNARY_GRADIENT(NegOp, w.make<NegOp>(dy))
@@ -84,7 +85,8 @@ UNARY_GRADIENT(SigmoidOp, w.mul(dy, w.mul(y, w.sub(1.0, y))))
 UNARY_GRADIENT(SinOp, w.mul(dy, w.make<CosOp>(x)))
 UNARY_GRADIENT(CosOp, w.make<NegOp>(w.mul(dy, w.make<SinOp>(x))))
 // Reads the result, which the next product keeps anyway.
-UNARY_GRADIENT(ReluOp, w.select(w.compare(Predicate::GT, y, 0.0), dy, w.scalar(dy, 0.0)))
+UNARY_GRADIENT(ReluOp, w.select(w.compare(Predicate::GT, y, 0.0), dy,
+                                w.scalar(dy, 0.0)))
 
 void SiluOp::buildGradient(Gradients &gradients) {
   Writer w(gradients);
@@ -158,12 +160,14 @@ void DivOp::buildGradient(Gradients &gradients) {
   if (w.needs(0))
     w.set(0, w.div(w.dy(), getRhs()), getLhs());
   if (w.needs(1))
-    w.set(1, w.make<NegOp>(w.unbroadcast(
-                 w.div(w.mul(w.dy(), getResult()), getRhs()), typeOf(getRhs()))));
+    w.set(1,
+          w.make<NegOp>(w.unbroadcast(
+              w.div(w.mul(w.dy(), getResult()), getRhs()), typeOf(getRhs()))));
 }
 
 /// `first` is the comparison under which an operand wins.
-static void extremeGradient(Gradients &gradients, Value lhs, Value rhs, Predicate first) {
+static void extremeGradient(Gradients &gradients, Value lhs, Value rhs,
+                            Predicate first) {
   Writer w(gradients);
   if (!w.dy())
     return;
@@ -171,7 +175,8 @@ static void extremeGradient(Gradients &gradients, Value lhs, Value rhs, Predicat
   auto side = [&](unsigned i, Value mine, Value other) {
     if (!w.needs(i))
       return;
-    Value tied = w.select(w.compare(Predicate::EQ, mine, other), w.mul(w.dy(), 0.5), zero);
+    Value tied = w.select(w.compare(Predicate::EQ, mine, other),
+                          w.mul(w.dy(), 0.5), zero);
     w.set(i, w.select(w.compare(first, mine, other), w.dy(), tied), mine);
   };
   side(0, lhs, rhs);
@@ -272,7 +277,8 @@ void ReduceOp::buildGradient(Gradients &gradients) {
   case ReduceKind::Sum:
     return w.set(0, repeat(w.dy()));
   case ReduceKind::Mean: {
-    int64_t count = typeOf(x).getNumElements() / typeOf(getResult()).getNumElements();
+    int64_t count =
+        typeOf(x).getNumElements() / typeOf(getResult()).getNumElements();
     return w.set(0, repeat(w.div(w.dy(), static_cast<double>(count))));
   }
   case ReduceKind::SumOfSquares:
@@ -280,7 +286,8 @@ void ReduceOp::buildGradient(Gradients &gradients) {
   case ReduceKind::Max:
   case ReduceKind::Min: {
     Value attained = w.compare(Predicate::EQ, x, w.reshape(getResult(), kept));
-    Value count = w.sum(w.cast(attained, elementOf(x)), getDims(), /*keep=*/true);
+    Value count =
+        w.sum(w.cast(attained, elementOf(x)), getDims(), /*keep=*/true);
     Value share = w.div(w.reshape(w.dy(), kept), count);
     return w.set(0, w.select(attained, share, w.scalar(share, 0.0)));
   }
@@ -354,7 +361,8 @@ void PadOp::buildGradient(Gradients &gradients) {
     steps = w.builder.getDenseI64ArrayAttr(strides);
   w.set(0, w.make<SliceOp>(
                w.dy(), getLowAttr(),
-               w.builder.getDenseI64ArrayAttr(typeOf(getInput()).getShape()), steps));
+               w.builder.getDenseI64ArrayAttr(typeOf(getInput()).getShape()),
+               steps));
 }
 
 void ConcatenateOp::buildGradient(Gradients &gradients) {
@@ -366,7 +374,8 @@ void ConcatenateOp::buildGradient(Gradients &gradients) {
     ArrayRef<int64_t> sizes = typeOf(input).getShape();
     if (w.needs(i))
       w.set(i, w.make<SliceOp>(w.dy(), w.builder.getDenseI64ArrayAttr(offsets),
-                               w.builder.getDenseI64ArrayAttr(sizes), DenseI64ArrayAttr()));
+                               w.builder.getDenseI64ArrayAttr(sizes),
+                               DenseI64ArrayAttr()));
     offsets[getDim()] += sizes[getDim()];
   }
 }
@@ -378,8 +387,8 @@ void ConcatenateOp::buildGradient(Gradients &gradients) {
 void GatherOp::buildGradient(Gradients &gradients) {
   Writer w(gradients);
   if (w.dy() && w.needs(0))
-    w.set(0, w.make<GatherGradOp>(typeOf(getTable()), w.dy(), getIndices(), getAxis(),
-                                  getBatch()));
+    w.set(0, w.make<GatherGradOp>(typeOf(getTable()), w.dy(), getIndices(),
+                                  getAxis(), getBatch()));
 }
 
 void GatherGradOp::buildGradient(Gradients &gradients) {
@@ -391,8 +400,8 @@ void GatherGradOp::buildGradient(Gradients &gradients) {
 void EmbeddingOp::buildGradient(Gradients &gradients) {
   Writer w(gradients);
   if (w.dy() && w.needs(0))
-    w.set(0, w.make<GatherGradOp>(typeOf(getTable()), w.dy(), getIds(), int64_t(0),
-                                  int64_t(0)));
+    w.set(0, w.make<GatherGradOp>(typeOf(getTable()), w.dy(), getIds(),
+                                  int64_t(0), int64_t(0)));
 }
 
 void TopKOp::buildGradient(Gradients &gradients) {
@@ -400,7 +409,8 @@ void TopKOp::buildGradient(Gradients &gradients) {
   if (!w.dy(0) || !w.needs(0))
     return;
   int64_t last = typeOf(getInput()).getRank() - 1;
-  w.set(0, w.make<GatherGradOp>(typeOf(getInput()), w.dy(0), getIndices(), last, last));
+  w.set(0, w.make<GatherGradOp>(typeOf(getInput()), w.dy(0), getIndices(), last,
+                                last));
 }
 
 void DropoutOp::buildGradient(Gradients &gradients) {
@@ -427,8 +437,8 @@ void SoftmaxOp::buildGradient(Gradients &gradients) {
 /// `rstd` is the factor of each row, `centred` whether the mean was taken off.
 /// With g = dy * scale: dx = rstd * (g - mean(g) - n * mean(g * n)), where
 /// mean(g) occurs if centred.
-static void normGradient(Writer &w, Value input, Value scale, Value rstd, bool centred,
-                         function_ref<Value()> normal) {
+static void normGradient(Writer &w, Value input, Value scale, Value rstd,
+                         bool centred, function_ref<Value()> normal) {
   int64_t last = typeOf(input).getRank() - 1;
   if (w.needs(0)) {
     Value n = normal(), g = w.mul(w.dy(), scale);
@@ -454,7 +464,8 @@ void LayerNormOp::buildGradient(Gradients &gradients) {
     Value mean = w.reduce(ReduceKind::Mean, x, last, /*keep=*/true);
     Value squares =
         w.reduce(ReduceKind::SumOfSquares, w.sub(x, mean), last, /*keep=*/true);
-    Value variance = w.div(squares, static_cast<double>(typeOf(x).getDimSize(last)));
+    Value variance =
+        w.div(squares, static_cast<double>(typeOf(x).getDimSize(last)));
     Value rstd = w.make<RsqrtOp>(w.add(variance, getEps().convertToDouble()));
     normGradient(w, x, getScale(), rstd, /*centred=*/true,
                  [&] { return w.mul(w.sub(x, mean), rstd); });
@@ -472,14 +483,16 @@ void RMSNormOp::buildGradient(Gradients &gradients) {
   Value squares = w.reduce(ReduceKind::SumOfSquares, x, last, /*keep=*/true);
   Value mean = w.div(squares, static_cast<double>(typeOf(x).getDimSize(last)));
   Value rstd = w.make<RsqrtOp>(w.add(mean, getEps().convertToDouble()));
-  normGradient(w, x, getScale(), rstd, /*centred=*/false, [&] { return w.mul(x, rstd); });
+  normGradient(w, x, getScale(), rstd, /*centred=*/false,
+               [&] { return w.mul(x, rstd); });
 }
 
 void RotaryOp::buildGradient(Gradients &gradients) {
   Writer w(gradients);
   if (w.dy() && w.needs(0)) // A rotation, whose transpose turns back.
-    w.set(0, w.make<RotaryOp>(w.dy(), getPositions(), getThetaAttr(), getScalingAttr(),
-                              getInverse() ? UnitAttr() : w.builder.getUnitAttr()));
+    w.set(0, w.make<RotaryOp>(
+                 w.dy(), getPositions(), getThetaAttr(), getScalingAttr(),
+                 getInverse() ? UnitAttr() : w.builder.getUnitAttr()));
 }
 
 void AttentionOp::buildGradient(Gradients &gradients) {
@@ -488,19 +501,22 @@ void AttentionOp::buildGradient(Gradients &gradients) {
   if (!dy && !dlse)
     return;
   if (!getLse()) {
-    emitOpError("cannot be differentiated without its second result, the log-sum-exp");
+    emitOpError(
+        "cannot be differentiated without its second result, the log-sum-exp");
     return;
   }
   if (!dy)
     dy = w.constant(typeOf(getResult()), 0.0);
-  SmallVector<Type> types{getQuery().getType(), getKey().getType(), getValue().getType()};
+  SmallVector<Type> types{getQuery().getType(), getKey().getType(),
+                          getValue().getType()};
   if (getBias())
     types.push_back(getBias().getType());
   auto grad = AttentionGradOp::create(
-      w.builder, w.loc, getQuery().getType(), getKey().getType(), getValue().getType(),
-      getBias() ? getBias().getType() : Type(), getQuery(), getKey(), getValue(),
-      getResult(), getLse(), dy, dlse, getBias(), getQueryDocuments(), getKeyDocuments(),
-      getCausalAttr(), getWindowAttr(), getScaleAttr());
+      w.builder, w.loc, getQuery().getType(), getKey().getType(),
+      getValue().getType(), getBias() ? getBias().getType() : Type(),
+      getQuery(), getKey(), getValue(), getResult(), getLse(), dy, dlse,
+      getBias(), getQueryDocuments(), getKeyDocuments(), getCausalAttr(),
+      getWindowAttr(), getScaleAttr());
   for (unsigned i = 0; i < types.size(); ++i)
     if (w.needs(i))
       w.set(i, grad->getResult(i));
@@ -513,8 +529,9 @@ void CrossEntropyOp::buildGradient(Gradients &gradients) {
     return;
   if (!dloss)
     dloss = w.constant(typeOf(getLoss()), 0.0);
-  w.set(0, w.make<CrossEntropyGradOp>(typeOf(getLogits()), getLogits(), getTargets(),
-                                      getLse(), dloss, dlse, getSmoothingAttr()));
+  w.set(0, w.make<CrossEntropyGradOp>(typeOf(getLogits()), getLogits(),
+                                      getTargets(), getLse(), dloss, dlse,
+                                      getSmoothingAttr()));
 }
 
 void StepMeanOp::buildGradient(Gradients &gradients) {
@@ -524,8 +541,11 @@ void StepMeanOp::buildGradient(Gradients &gradients) {
   // The count is an op of its own: it is that of the whole step, which
   // nn-accumulate puts in its place.
   Value weights = getWeights(), dy = w.dy();
-  Value count = w.make<StepSumOp>(typeOf(dy), weights);
-  Value share = w.div(dy, w.make<MaxOp>(count, w.scalar(count, 1.0)));
+  Type wide = getStatisticsType(elementOf(dy));
+  Value count = w.make<StepSumOp>(RankedTensorType::get({}, wide), weights);
+  Value share =
+      w.div(w.cast(dy, wide), w.make<MaxOp>(count, w.scalar(count, 1.0)));
+  share = w.cast(share, elementOf(dy));
   if (isBoolElement(weights.getType()))
     w.set(0, w.select(weights, share, w.scalar(share, 0.0)));
   else

@@ -17,7 +17,8 @@ def NN_Dialect : Dialect {
     Function arguments carry what they are: `nn.param = #nn.param<...>` for a
     parameter, `nn.batch = "tokens"` (`targets`, `positions`, `documents`) for a
     part of the batch, `nn.rng` for the key of random numbers, `nn.scalar =
-    "lr"` for a run-time scalar, `nn.state = "moment1"` for optimizer state. A
+    "lr"` for a run-time scalar, `nn.state = ["moment1", "wte.weight"]` for
+    optimizer state. A
     function marked `nn.layer` is a layer body: it stays a function down to
     machine code and is compiled once however often it is called.
 

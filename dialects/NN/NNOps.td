@@ -16,7 +16,8 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 
 class NN_Tensor<string elementPredicate, string elements> : Type<
     And<[CPred<"::sheaf::nn::isStaticTensor($_self)">, CPred<elementPredicate>]>,
-    "tensor with static dimensions of at least 1 and elements " # elements,
+    "tensor with static dimensions of at least 1 and at most 2^59 elements of type "
+      # elements,
     "::mlir::RankedTensorType">;
 
 def NN_AnyTensor : NN_Tensor<"::sheaf::nn::isAnyElement($_self)",
@@ -820,7 +821,7 @@ def NN_StepMeanOp : NN_Op<"step_mean", [ByInference, ByRule, ByGradient, ByDecom
   let assemblyFormat = "$values `weights` $weights attr-dict `:` functional-type(operands, results)";
 }
 
-def NN_StepSumOp : NN_Op<"step_sum", [ByDecomposition]> {
+def NN_StepSumOp : NN_Op<"step_sum", [ByRule, ByDecomposition]> {
   let summary = "sum over the whole step";
   let description = [{
     sum(weights), where true counts as 1, over all samples of the global batch and

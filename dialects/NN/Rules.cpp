@@ -1062,6 +1062,16 @@ ShardingRule StepMeanOp::getShardingRule() {
   return b.rule;
 }
 
+ShardingRule StepSumOp::getShardingRule() {
+  RuleBuilder b;
+  ValueFactors weights = b.dims("d", RuleBuilder::shapeOf(getWeights()));
+  for (Factor &factor : b.rule.factors)
+    factor.kind = FactorKind::Reduction;
+  b.rule.operands = {weights};
+  b.rule.results = {{}};
+  return b.rule;
+}
+
 /// The update of each element from those at the same place.
 static ShardingRule updateRule(Operation *op) { return getElementwiseRule(op); }
 ShardingRule AdamWOp::getShardingRule() { return updateRule(*this); }

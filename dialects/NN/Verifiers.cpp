@@ -12,6 +12,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
+#include <limits>
 
 using namespace mlir;
 using namespace sheaf::nn;
@@ -126,6 +127,14 @@ static LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange oper
           " do not broadcast: aligned at the last dimension, sizes must be equal or 1");
     shape = *joined;
   }
+  return success();
+}
+
+/// Indices are i32: a dimension whose indices are values must not be longer.
+static LogicalResult checkIndexable(std::optional<Location> loc, StringRef what, int64_t size) {
+  if (size > std::numeric_limits<int32_t>::max())
+    return emitOptionalError(loc, what, " has size ", size,
+                             ", expected at most 2147483647: indices are i32");
   return success();
 }
 
@@ -318,7 +327,7 @@ static LogicalResult checkDims(std::optional<Location> loc, ArrayRef<int64_t> di
   for (auto [i, dim] : llvm::enumerate(dims))
     if (dim < 0 || dim >= rank || (i > 0 && dims[i - 1] >= dim))
       return emitOptionalError(loc, "dims ", shapeText(dims),
-                               " must be ascending, distinct and between 0 and ", rank - 1);
+                               " must be ascending, distinct, at least 0 and below the rank, ", rank);
   return success();
 }
 
@@ -491,6 +500,8 @@ INFER(ConcatenateOp) {
 LogicalResult IotaOp::verify() {
   if (getDim() < 0 || getDim() >= getType().getRank())
     return emitOpError("dim ") << getDim() << " is not a dimension of " << getType();
+  if (isIntElement(getType()))
+    return checkIndexable(getLoc(), "dimension", getType().getDimSize(getDim()));
   return success();
 }
 
@@ -577,6 +588,8 @@ INFER(TopKOp) {
   if (adaptor.getK() < 1 || adaptor.getK() > type.getShape().back())
     return emitOptionalError(loc, "k is ", adaptor.getK(), ", expected between 1 and ",
                              type.getShape().back());
+  if (failed(checkIndexable(loc, "last dimension", type.getShape().back())))
+    return failure();
   SmallVector<int64_t> shape(type.getShape());
   shape.back() = adaptor.getK();
   types.push_back(withShape(type, shape));
@@ -670,6 +683,11 @@ INFER(RotaryOp) {
   if (type.getRank() != 4 || type.getDimSize(3) % 2)
     return emitOptionalError(loc, "input has type ", type,
                              ", expected [batch, sequence, heads, even width]");
+  // Half as many frequencies are constants of the program.
+  constexpr int64_t kMaxWidth = 65536;
+  if (type.getDimSize(3) > kMaxWidth)
+    return emitOptionalError(loc, "heads have width ", type.getDimSize(3),
+                             ", expected at most ", kMaxWidth);
   ArrayRef<int64_t> outer = type.getShape().take_front(2);
   if (positions.getShape() != outer && positions.getShape() != outer.drop_front())
     return emitOptionalError(loc, "positions have type ", positions, ", expected shape ",
@@ -705,6 +723,8 @@ static LogicalResult verifyAttention(Op op, RankedTensorType result, RankedTenso
   }
   int64_t B = q.getDimSize(0), S = q.getDimSize(1), H = q.getDimSize(2), D = q.getDimSize(3);
   int64_t T = k.getDimSize(1), G = k.getDimSize(2);
+  if (failed(checkIndexable(op.getLoc(), "sequence", std::max(S, T))))
+    return failure();
   if (k.getDimSize(0) != B || v.getDimSize(0) != B)
     return op.emitOpError("query, key and value have different batch sizes");
   if (k.getDimSize(3) != D)
@@ -785,6 +805,8 @@ static LogicalResult checkLogits(std::optional<Location> loc, RankedTensorType l
     return emitOptionalError(loc, "targets have shape ", shapeText(targets.getShape()),
                              ", expected that of the logits ", shapeText(logits.getShape()),
                              " without the last dimension");
+  if (failed(checkIndexable(loc, "vocabulary", logits.getShape().back())))
+    return failure();
   if (!(smoothing >= 0 && smoothing < 1))
     return emitOptionalError(loc, "smoothing is ", smoothing,
                              ", expected at least 0 and below 1");
@@ -952,9 +974,19 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
                      << ", expected tensor<4xi32>";
     return success();
   }
-  if (name == kScalarAttr || name == kStateAttr || name == "nn.name")
-    return success(isa<StringAttr>(attribute.getValue()) ||
-                   (name == kStateAttr && isa<ArrayAttr>(attribute.getValue())));
+  if (name == kScalarAttr || name == "nn.name") {
+    if (!isa<StringAttr>(attribute.getValue()))
+      return where() << "has " << name << " = " << attribute.getValue()
+                     << ", expected a name in quotes";
+    return success();
+  }
+  if (name == kStateAttr) {
+    auto pair = dyn_cast<ArrayAttr>(attribute.getValue());
+    if (!pair || pair.size() != 2 || !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
+      return where() << "has nn.state = " << attribute.getValue()
+                     << ", expected [\"kind of state\", \"name of parameter\"]";
+    return success();
+  }
   if (name == "nn.default" || name == "nn.axes")
     return success();
   return where() << "has the unknown attribute '" << name

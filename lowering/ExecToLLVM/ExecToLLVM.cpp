@@ -40,7 +40,7 @@ class Descriptions {
 public:
   Descriptions(ModuleOp module, ModuleOp kernels)
       : module(module), kernels(kernels), context(module.getContext()),
-        builder(OpBuilder::atBlockBegin(module.getBody())),
+        builder(context),
         i32(IntegerType::get(context, 32)), i64(IntegerType::get(context, 64)),
         f64(Float64Type::get(context)), ptr(LLVM::LLVMPointerType::get(context)) {}
 
@@ -140,7 +140,7 @@ LLVM::GlobalOp
 Descriptions::addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
                         function_ref<SmallVector<Value>(OpBuilder &)> fields) {
   Location loc = module.getLoc();
-  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(module.getBody());
   auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
                                        LLVM::Linkage::Internal, name.str(), Attribute());
   Block *block = builder.createBlock(&global.getInitializerRegion());
@@ -173,6 +173,7 @@ FailureOr<LLVM::GlobalOp> Descriptions::launch(LaunchOp op) {
   int32_t id = addEntry("kernel", name, figure(kFlopsAttr), figure(kBytesAttr), op.getLoc());
 
   Location loc = module.getLoc();
+  builder.setInsertionPointToStart(module.getBody());
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {ptr, i64, i64});
   auto declaration = LLVM::LLVMFuncOp::create(builder, loc, name, type);
   declaration.setVisibility_(LLVM::Visibility::Hidden);

@@ -1,8 +1,8 @@
 //===- Differentiate.cpp - Reverse-mode differentiation -------------------===//
 //
 // A function is copied, its ops are walked from the last to the first, and each
-// writes the gradients of its operands behind the copy. For a layer, the copy is
-// then cut in two: what computes results and kept values, and what computes
+// writes the gradients of its operands behind the copy. For a layer, the copy
+// is then cut in two: what computes results and kept values, and what computes
 // gradients; the latter also in what reaches input gradients and the rest.
 //
 //===----------------------------------------------------------------------===//
@@ -69,7 +69,8 @@ private:
   SymbolTable symbols;
   llvm::DenseMap<Operation *, Flags> parameters;
   /// By layer, gradients needed and cotangents given.
-  std::map<std::tuple<Operation *, std::vector<bool>, std::vector<bool>>, Layer> layers;
+  std::map<std::tuple<Operation *, std::vector<bool>, std::vector<bool>>, Layer>
+      layers;
 };
 } // namespace
 
@@ -81,7 +82,8 @@ Flags &Differentiator::parametersOf(func::FuncOp function) {
   auto [it, isNew] = parameters.try_emplace(function);
   if (isNew)
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      it->second.push_back(static_cast<bool>(function.getArgAttr(i, nn::kParamAttr)));
+      it->second.push_back(
+          static_cast<bool>(function.getArgAttr(i, nn::kParamAttr)));
   return it->second;
 }
 
@@ -125,7 +127,8 @@ void Differentiator::findParameters(ArrayRef<func::FuncOp> roots) {
 
 /// The sum of the gradients of disjoint parts that make up a whole along one
 /// dimension, put side by side; null where they are something else.
-static Value joinParts(OpBuilder &builder, Location loc, ArrayRef<Value> gradients) {
+static Value joinParts(OpBuilder &builder, Location loc,
+                       ArrayRef<Value> gradients) {
   struct Place {
     int64_t begin, end;
     Value value;
@@ -143,13 +146,15 @@ static Value joinParts(OpBuilder &builder, Location loc, ArrayRef<Value> gradien
       if (along && *along != static_cast<int64_t>(dim))
         return {};
       along = dim;
-      places.push_back({low, pad.getType().getDimSize(dim) - high, pad.getInput()});
+      places.push_back(
+          {low, pad.getType().getDimSize(dim) - high, pad.getInput()});
     }
   }
   // A part that is padded in no dimension is the whole.
   if (!along || places.size() != gradients.size())
     return {};
-  llvm::sort(places, [](const Place &a, const Place &b) { return a.begin < b.begin; });
+  llvm::sort(places,
+             [](const Place &a, const Place &b) { return a.begin < b.begin; });
   int64_t at = 0;
   SmallVector<Value> parts;
   for (const Place &place : places) {
@@ -163,14 +168,15 @@ static Value joinParts(OpBuilder &builder, Location loc, ArrayRef<Value> gradien
   return nn::ConcatenateOp::create(builder, loc, parts, *along);
 }
 
-/// Writes the gradients of the active arguments of `function`, null where nothing
-/// depends on one, given those of its results (null: nothing depends on it).
-/// `activationGradients` collects those of the values that are no parameters and
-/// not made of parameters alone.
-LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active,
-                                    ArrayRef<Value> cotangents, Collector &collector,
-                                    SmallVectorImpl<Value> &argumentGradients,
-                                    SmallVectorImpl<Value> *activationGradients) {
+/// Writes the gradients of the active arguments of `function`, null where
+/// nothing depends on one, given those of its results (null: nothing depends on
+/// it). `activationGradients` collects those of the values that are no
+/// parameters and not made of parameters alone.
+LogicalResult
+Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active,
+                      ArrayRef<Value> cotangents, Collector &collector,
+                      SmallVectorImpl<Value> &argumentGradients,
+                      SmallVectorImpl<Value> *activationGradients) {
   Block &body = function.getBody().front();
   // Values that depend on an active argument through floats.
   llvm::DenseSet<Value> depends, activations;
@@ -183,14 +189,18 @@ LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active
   SmallVector<Operation *> forward;
   for (Operation &op : body.without_terminator()) {
     if (isa<nn::MicrobatchesOp>(op))
-      return op.emitOpError("cannot be differentiated; run nn-differentiate before "
-                            "nn-accumulate, which makes this loop");
+      return op.emitOpError(
+          "cannot be differentiated; run nn-differentiate before "
+          "nn-accumulate, which makes this loop");
     if (op.getNumRegions())
-      return op.emitOpError("has a region, expected a model of nn ops and func.call only");
+      return op.emitOpError(
+          "has a region, expected a model of nn ops and func.call only");
     forward.push_back(&op);
-    if (llvm::any_of(op.getOperands(), [&](Value v) { return activations.contains(v); }))
+    if (llvm::any_of(op.getOperands(),
+                     [&](Value v) { return activations.contains(v); }))
       activations.insert(op.result_begin(), op.result_end());
-    if (llvm::any_of(op.getOperands(), [&](Value v) { return depends.contains(v); }))
+    if (llvm::any_of(op.getOperands(),
+                     [&](Value v) { return depends.contains(v); }))
       for (Value result : op.getResults())
         if (nn::isFloatElement(result.getType()))
           depends.insert(result);
@@ -219,7 +229,8 @@ LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active
       sum = sum ? emit.add(sum, gradient) : gradient;
     return sum;
   };
-  for (auto [result, cotangent] : llvm::zip_equal(terminator->getOperands(), cotangents))
+  for (auto [result, cotangent] :
+       llvm::zip_equal(terminator->getOperands(), cotangents))
     give(result, cotangent);
 
   for (Operation *op : llvm::reverse(forward)) {
@@ -234,20 +245,24 @@ LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active
         operands, [&](Value v) { return depends.contains(v); });
     SmallVector<Value> operandGradients;
     if (auto call = dyn_cast<func::CallOp>(op)) {
-      if (failed(visitCall(call, needed, resultGradients, builder, operandGradients)))
+      if (failed(visitCall(call, needed, resultGradients, builder,
+                           operandGradients)))
         return failure();
     } else {
-      if (auto attention = dyn_cast<nn::AttentionOp>(op); attention && !attention.getLse()) {
+      if (auto attention = dyn_cast<nn::AttentionOp>(op);
+          attention && !attention.getLse()) {
         // The backward needs the log-sum-exp.
         OpBuilder here(op);
         RankedTensorType query = tensorType(attention.getQuery());
-        auto lse = RankedTensorType::get(query.getShape().drop_back(),
-                                         nn::getStatisticsType(query.getElementType()));
+        auto lse = RankedTensorType::get(
+            query.getShape().drop_back(),
+            nn::getStatisticsType(query.getElementType()));
         auto withLse = nn::AttentionOp::create(
-            here, op->getLoc(), attention.getResult().getType(), lse, attention.getQuery(),
-            attention.getKey(), attention.getValue(), attention.getBias(),
-            attention.getQueryDocuments(), attention.getKeyDocuments(),
-            attention.getCausalAttr(), attention.getWindowAttr(), attention.getScaleAttr());
+            here, op->getLoc(), attention.getResult().getType(), lse,
+            attention.getQuery(), attention.getKey(), attention.getValue(),
+            attention.getBias(), attention.getQueryDocuments(),
+            attention.getKeyDocuments(), attention.getCausalAttr(),
+            attention.getWindowAttr(), attention.getScaleAttr());
         withLse->setDiscardableAttrs(op->getDiscardableAttrDictionary());
         attention.getResult().replaceAllUsesWith(withLse.getResult());
         op->erase();
@@ -256,32 +271,37 @@ LogicalResult Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active
       }
       auto differentiable = dyn_cast<nn::GradientOpInterface>(op);
       if (!differentiable)
-        return op->emitOpError("has no gradient, but the result to be differentiated "
-                               "depends on its operands");
+        return op->emitOpError(
+            "has no gradient, but the result to be differentiated "
+            "depends on its operands");
       nn::Gradients context(builder, op, resultGradients, needed);
       differentiable.buildGradient(context);
       llvm::append_range(operandGradients, context.get());
     }
-    for (auto [operand, gradient] : llvm::zip_equal(operands, operandGradients)) {
+    for (auto [operand, gradient] :
+         llvm::zip_equal(operands, operandGradients)) {
       if (gradient && gradient.getType() != operand.getType())
         return op->emitOpError("has a gradient of type ")
-               << gradient.getType() << " for an operand of type " << operand.getType()
-               << "; its buildGradient is wrong";
+               << gradient.getType() << " for an operand of type "
+               << operand.getType() << "; its buildGradient is wrong";
       give(operand, gradient);
     }
   }
   for (auto [argument, isActive] : llvm::zip(body.getArguments(), active))
-    argumentGradients.push_back(isActive ? take(argument, function.getLoc()) : Value());
+    argumentGradients.push_back(isActive ? take(argument, function.getLoc())
+                                         : Value());
   return success();
 }
 
-LogicalResult Differentiator::visitCall(func::CallOp call, ArrayRef<bool> needed,
-                                        ArrayRef<Value> resultGradients, OpBuilder &builder,
-                                        SmallVectorImpl<Value> &operandGradients) {
+LogicalResult
+Differentiator::visitCall(func::CallOp call, ArrayRef<bool> needed,
+                          ArrayRef<Value> resultGradients, OpBuilder &builder,
+                          SmallVectorImpl<Value> &operandGradients) {
   operandGradients.assign(call.getNumOperands(), Value());
   if (llvm::none_of(needed, [](bool need) { return need; }))
     return success();
-  Flags given = llvm::map_to_vector(resultGradients, [](Value v) { return bool(v); });
+  Flags given =
+      llvm::map_to_vector(resultGradients, [](Value v) { return bool(v); });
   auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
   FailureOr<Layer *> found = getLayer(callee, needed, given);
   if (failed(found))
@@ -291,8 +311,8 @@ LogicalResult Differentiator::visitCall(func::CallOp call, ArrayRef<bool> needed
     return success();
 
   OpBuilder here(call);
-  auto forward =
-      func::CallOp::create(here, call.getLoc(), layer.forward, call.getOperands());
+  auto forward = func::CallOp::create(here, call.getLoc(), layer.forward,
+                                      call.getOperands());
   unsigned results = call.getNumResults();
   SmallVector<Value> operands;
   for (LayerValue value : layer.operands) {
@@ -313,8 +333,10 @@ LogicalResult Differentiator::visitCall(func::CallOp call, ArrayRef<bool> needed
       llvm_unreachable("a backward is handed nothing");
     }
   }
-  auto backward = func::CallOp::create(builder, call.getLoc(), layer.backward, operands);
-  for (auto [result, argument] : llvm::zip_equal(backward.getResults(), layer.results))
+  auto backward =
+      func::CallOp::create(builder, call.getLoc(), layer.backward, operands);
+  for (auto [result, argument] :
+       llvm::zip_equal(backward.getResults(), layer.results))
     operandGradients[argument] = result;
   call->replaceAllUsesWith(forward.getResults().take_front(results));
   call->erase();
@@ -325,11 +347,12 @@ LogicalResult Differentiator::visitCall(func::CallOp call, ArrayRef<bool> needed
 // Layers
 //===----------------------------------------------------------------------===//
 
-FailureOr<Layer *> Differentiator::getLayer(func::FuncOp function, ArrayRef<bool> needed,
+FailureOr<Layer *> Differentiator::getLayer(func::FuncOp function,
+                                            ArrayRef<bool> needed,
                                             ArrayRef<bool> cotangents) {
-  auto key = std::make_tuple(function.getOperation(),
-                             std::vector<bool>(needed.begin(), needed.end()),
-                             std::vector<bool>(cotangents.begin(), cotangents.end()));
+  auto key = std::make_tuple(
+      function.getOperation(), std::vector<bool>(needed.begin(), needed.end()),
+      std::vector<bool>(cotangents.begin(), cotangents.end()));
   auto it = layers.find(key);
   if (it == layers.end()) {
     Layer layer;
@@ -341,8 +364,8 @@ FailureOr<Layer *> Differentiator::getLayer(func::FuncOp function, ArrayRef<bool
 }
 
 /// The ops of `among` on which `values` depend.
-static llvm::SetVector<Operation *> sliceOf(ArrayRef<Value> values,
-                                            const llvm::SetVector<Operation *> &among) {
+static llvm::SetVector<Operation *>
+sliceOf(ArrayRef<Value> values, const llvm::SetVector<Operation *> &among) {
   llvm::SetVector<Operation *> slice;
   auto add = [&](Value value) {
     if (Operation *op = value.getDefiningOp(); op && among.contains(op))
@@ -355,15 +378,17 @@ static llvm::SetVector<Operation *> sliceOf(ArrayRef<Value> values,
 }
 
 /// `ops` in block order.
-static SmallVector<Operation *> inOrder(const llvm::SetVector<Operation *> &ops) {
+static SmallVector<Operation *>
+inOrder(const llvm::SetVector<Operation *> &ops) {
   SmallVector<Operation *> sorted(ops.begin(), ops.end());
-  llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  llvm::sort(sorted,
+             [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   return sorted;
 }
 
-LogicalResult Differentiator::buildLayer(func::FuncOp function, ArrayRef<bool> needed,
+LogicalResult Differentiator::buildLayer(func::FuncOp function,
+                                         ArrayRef<bool> needed,
                                          ArrayRef<bool> given, Layer &layer) {
-  MLIRContext *context = function.getContext();
   // The copy stays outside of the module.
   OwningOpRef<func::FuncOp> owner(function.clone());
   func::FuncOp copy = *owner;
@@ -375,151 +400,83 @@ LogicalResult Differentiator::buildLayer(func::FuncOp function, ArrayRef<bool> n
   SmallVector<Value> cotangents;
   SmallVector<unsigned> cotangentOf; // by argument behind those of the layer
   for (auto [i, result] : llvm::enumerate(results)) {
-    cotangents.push_back(given[i] ? body.addArgument(result.getType(), result.getLoc())
-                                  : Value());
+    cotangents.push_back(
+        given[i] ? body.addArgument(result.getType(), result.getLoc())
+                 : Value());
     if (given[i])
       cotangentOf.push_back(i);
   }
   // The calls within are looked up by flags of the original's arguments.
-  parameters[copy] = parametersOf(function);
-  parameters[copy].append(cotangentOf.size(), false);
-  Flags isParam = parameters[copy];
+  Flags isParam = parametersOf(function);
+  isParam.append(cotangentOf.size(), false);
+  parameters[copy] = isParam;
   Collector collector;
   SmallVector<Value> gradients;
   LogicalResult swept = sweep(copy, needed, cotangents, collector, gradients);
   parameters.erase(copy);
   if (failed(swept))
     return failure();
-  results.assign(body.getTerminator()->operand_begin(), body.getTerminator()->operand_end());
+  results.assign(body.getTerminator()->operand_begin(),
+                 body.getTerminator()->operand_end());
 
-  SmallVector<Value> inputGradients, parameterGradients;
-  SmallVector<LayerValue> inputResults, parameterResults;
+  StringRef name = function.getName();
+  LayerBlock block{arguments,
+                   cotangentOf,
+                   results,
+                   {},
+                   {},
+                   {},
+                   (name + "_backward").str(),
+                   (name + "_input_gradient").str(),
+                   (name + "_weight_gradient").str(),
+                   function.getLoc()};
+  SmallVector<Value> inputGradients, allGradients;
   for (unsigned i = 0; i < arguments; ++i)
     if (gradients[i]) {
-      (isParam[i] ? parameterGradients : inputGradients).push_back(gradients[i]);
-      (isParam[i] ? parameterResults : inputResults).push_back({LayerValue::Argument, i});
+      (isParam[i] ? block.parameterGradients : block.inputGradients)
+          .emplace_back(i, gradients[i]);
+      allGradients.push_back(gradients[i]);
+      if (!isParam[i])
+        inputGradients.push_back(gradients[i]);
     }
-  if (inputGradients.empty() && parameterGradients.empty())
+  if (allGradients.empty())
     return success();
 
   // Cut the gradient ops: what input gradients need, and the rest.
-  SmallVector<Value> allGradients(inputGradients);
-  llvm::append_range(allGradients, parameterGradients);
-  llvm::SetVector<Operation *> all = sliceOf(allGradients, collector.ops);
-  llvm::SetVector<Operation *> forInputs = sliceOf(inputGradients, collector.ops);
-  SmallVector<Operation *> inputOps = inOrder(forInputs), weightOps;
-  for (Operation *op : inOrder(all)) {
-    bool isInput = forInputs.contains(op);
-    setRole(op, isInput ? "input_gradient" : "weight_gradient");
-    if (!isInput)
-      weightOps.push_back(op);
-  }
+  llvm::SetVector<Operation *> forInputs =
+      sliceOf(inputGradients, collector.ops);
+  block.gradientOps = inOrder(sliceOf(allGradients, collector.ops));
+  for (Operation *op : block.gradientOps)
+    setRole(op, forInputs.contains(op) ? "input_gradient" : "weight_gradient");
   for (Operation &op : body.without_terminator())
     if (!collector.ops.contains(&op))
       setRole(&op, "forward");
 
-  // Everything that the gradients read of the forward.
-  Part backward = completePart(inOrder(all), allGradients);
   SmallVector<Value> kept;
-  auto describe = [&](Value value, ArrayRef<Value> handed) -> LayerValue {
-    if (auto argument = dyn_cast<BlockArgument>(value)) {
-      unsigned number = argument.getArgNumber();
-      if (number < arguments)
-        return {LayerValue::Argument, number};
-      return {LayerValue::Cotangent, cotangentOf[number - arguments]};
-    }
-    auto position = [&](ArrayRef<Value> values) -> std::optional<unsigned> {
-      const Value *found = llvm::find(values, value);
-      return found == values.end() ? std::nullopt
-                                   : std::optional<unsigned>(found - values.begin());
-    };
-    if (auto index = position(handed))
-      return {LayerValue::Handed, *index};
-    if (auto index = position(results))
-      return {LayerValue::Result, *index};
-    auto index = position(kept);
-    if (!index) {
-      index = kept.size();
-      kept.push_back(value);
-    }
-    return {LayerValue::Kept, *index};
-  };
-  /// Orders the inputs of a part as the functions' operands stand, and says what
-  /// each is.
-  auto order = [&](Part &part, ArrayRef<Value> handed) {
-    SmallVector<std::pair<LayerValue, Value>> inputs;
-    for (Value value : part.inputs)
-      inputs.emplace_back(describe(value, handed), value);
-    llvm::stable_sort(inputs, [](const auto &a, const auto &b) {
-      return std::make_pair(a.first.kind, a.first.index) <
-             std::make_pair(b.first.kind, b.first.index);
-    });
-    SmallVector<LayerValue> values;
-    part.inputs.clear();
-    for (auto [what, value] : inputs) {
-      values.push_back(what);
-      part.inputs.push_back(value);
-    }
-    return values;
-  };
-  layer.operands = order(backward, {});
-
-  // What the second part reads of the first is handed over, unless it is only
-  // moved or constant.
-  Part weight = completePart(weightOps, parameterGradients);
-  SmallVector<Value> handed;
-  for (Value value : weight.inputs)
-    if (Operation *op = value.getDefiningOp(); op && forInputs.contains(op))
-      handed.push_back(value);
-  SmallVector<Value> inputOutputs(inputGradients);
-  llvm::append_range(inputOutputs, handed);
-  Part input = completePart(inputOps, inputOutputs);
-  SmallVector<LayerValue> inputOperands = order(input, {});
-  SmallVector<LayerValue> weightOperands = order(weight, handed);
-  SmallVector<LayerValue> allResults(inputResults);
-  llvm::append_range(allResults, parameterResults);
-  for (unsigned i = 0; i < handed.size(); ++i)
-    inputResults.push_back({LayerValue::Handed, i});
-
-  StringRef name = function.getName();
-  Location loc = function.getLoc();
-  auto finish = [&](func::FuncOp made, ArrayRef<LayerValue> operands,
-                    ArrayRef<LayerValue> what) {
-    made->setAttr(nn::kLayerAttr, UnitAttr::get(context));
-    made->setAttr(kOperandsAttr, getLayerValuesAttr(context, operands));
-    made->setAttr(kResultsAttr, getLayerValuesAttr(context, what));
-    return made;
-  };
-  layer.backward = finish(makeFunction(symbols, (name + "_backward").str(), loc, backward,
-                                       backward.inputs, allGradients),
-                          layer.operands, allResults);
-  func::FuncOp inputFunction =
-      finish(makeFunction(symbols, (name + "_input_gradient").str(), loc, input,
-                          input.inputs, inputOutputs),
-             inputOperands, inputResults);
-  func::FuncOp weightFunction =
-      finish(makeFunction(symbols, (name + "_weight_gradient").str(), loc, weight,
-                          weight.inputs, parameterGradients),
-             weightOperands, parameterResults);
-  for (LayerValue value : allResults)
+  LayerSet set =
+      makeGradientFunctions(symbols, block, [](Value) { return false; }, kept);
+  layer.backward = set.backward;
+  auto operandsOf = readLayerValues(set.backward, kOperandsAttr);
+  auto resultsOf = readLayerValues(set.backward, kResultsAttr);
+  if (failed(operandsOf) || failed(resultsOf))
+    return failure();
+  layer.operands = *operandsOf;
+  for (LayerValue value : *resultsOf)
     layer.results.push_back(value.index);
 
   // The forward function: the copy without gradients.
   SmallVector<Value> outputs(results);
   llvm::append_range(outputs, kept);
-  Part forward = completePart({}, outputs, [](Value) { return true; });
-  layer.forward =
-      makeFunction(symbols, (name + "_forward").str(), loc, forward,
-                   llvm::to_vector_of<Value>(body.getArguments().take_front(arguments)),
-                   outputs);
+  Part forward = completePart(
+      {}, outputs, [](Value value) { return bool(value.getDefiningOp()); });
+  layer.forward = set.forward = makeFunction(
+      symbols, (name + "_forward").str(), function.getLoc(), forward,
+      llvm::to_vector_of<Value>(body.getArguments().take_front(arguments)),
+      outputs);
   for (unsigned i = 0; i < arguments; ++i)
     if (DictionaryAttr attributes = function.getArgAttrDict(i))
       layer.forward.setArgAttrs(i, attributes);
-  layer.forward->setAttr(nn::kLayerAttr, UnitAttr::get(context));
-  layer.forward->setAttr(kForwardOfAttr, function.getSymNameAttr());
-  layer.backward->setAttr(kForwardAttr, FlatSymbolRefAttr::get(layer.forward));
-  layer.backward->setAttr(kInputGradientAttr, FlatSymbolRefAttr::get(inputFunction));
-  layer.backward->setAttr(kWeightGradientAttr, FlatSymbolRefAttr::get(weightFunction));
+  linkLayerSet(set, function.getSymNameAttr());
   return success();
 }
 
@@ -531,8 +488,9 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
   MLIRContext *context = function.getContext();
   std::string name = (function.getName() + "_gradient").str();
   if (Operation *other = symbols.lookup(name)) {
-    InFlightDiagnostic error = function.emitOpError("cannot be differentiated: there is a @")
-                               << name << " already";
+    InFlightDiagnostic error =
+        function.emitOpError("cannot be differentiated: there is a @")
+        << name << " already";
     error.attachNote(other->getLoc()) << "here; rename or remove it";
     return error;
   }
@@ -555,8 +513,9 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
   function.getAllArgAttrs(argumentAttributes);
   for (Value result : terminator->getOperands()) {
     bool isFloat = nn::isFloatElement(result.getType());
-    cotangents.push_back(isFloat ? body.addArgument(result.getType(), result.getLoc())
-                                 : Value());
+    cotangents.push_back(
+        isFloat ? body.addArgument(result.getType(), result.getLoc())
+                : Value());
     if (isFloat)
       argumentAttributes.push_back(DictionaryAttr::get(context));
   }
@@ -565,7 +524,8 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
   parameters[copy].resize(body.getNumArguments(), false);
   Collector collector;
   SmallVector<Value> gradients, inputs;
-  LogicalResult swept = sweep(copy, active, cotangents, collector, gradients, &inputs);
+  LogicalResult swept =
+      sweep(copy, active, cotangents, collector, gradients, &inputs);
   parameters.erase(copy);
   if (failed(swept))
     return failure();
@@ -582,14 +542,15 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
           builder, function.getLoc(), tensorType(body.getArgument(i)), 0.0);
     results.push_back(gradients[i]);
     NamedAttrList attributes;
-    if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+    if (auto param =
+            function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
       attributes.set(nn::kResultAttr,
-                     builder.getArrayAttr({builder.getStringAttr("gradient"),
-                                           param.getName()}));
+                     builder.getArrayAttr(
+                         {builder.getStringAttr("gradient"), param.getName()}));
     resultAttributes.push_back(attributes.getDictionary(context));
   }
-  // Everything leads to gradients of parameters here. What counts is whether an op
-  // is on the way to an earlier op of the model, which waits for it.
+  // Everything leads to gradients of parameters here. What counts is whether an
+  // op is on the way to an earlier op of the model, which waits for it.
   llvm::SetVector<Operation *> forInputs = sliceOf(inputs, collector.ops);
   for (Operation &op : body.without_terminator())
     setRole(&op, !collector.ops.contains(&op) ? "forward"
@@ -632,8 +593,9 @@ struct NNDifferentiate : sheaf::impl::NNDifferentiateBase<NNDifferentiate> {
         return signalPassFailure();
       }
       if (llvm::is_contained(roots, function)) {
-        emitError(module.getLoc()) << "nn-differentiate: option 'functions' names '" << name
-                                   << "' twice";
+        emitError(module.getLoc())
+            << "nn-differentiate: option 'functions' names '" << name
+            << "' twice";
         return signalPassFailure();
       }
       roots.push_back(function);

@@ -21,7 +21,8 @@ namespace sheaf {
 /// On layer_forward: the name of the layer that it computes, as a string: the
 /// layer may go when nobody calls it.
 inline constexpr llvm::StringLiteral kForwardOfAttr = "nn.forward_of";
-/// On layer_backward: the other functions of the set.
+/// On layer_backward: the names of the other functions of the set, as strings:
+/// the parts go where nothing has called them by the end of floor 2.
 inline constexpr llvm::StringLiteral kForwardAttr = "nn.forward";
 inline constexpr llvm::StringLiteral kInputGradientAttr = "nn.input_gradient";
 inline constexpr llvm::StringLiteral kWeightGradientAttr = "nn.weight_gradient";
@@ -41,14 +42,15 @@ struct LayerValue {
   static std::optional<LayerValue> parse(llvm::StringRef text);
 };
 
-/// The attribute that lists `values`, and its reading; failure with a diagnostic
-/// on `function` where the attribute is missing or malformed.
+/// The attribute that lists `values`, and its reading; failure with a
+/// diagnostic on `function` where the attribute is missing or malformed.
 mlir::ArrayAttr getLayerValuesAttr(mlir::MLIRContext *context,
                                    llvm::ArrayRef<LayerValue> values);
 mlir::FailureOr<llvm::SmallVector<LayerValue>>
 readLayerValues(mlir::func::FuncOp function, llvm::StringRef attribute);
 
 /// The set of functions that a layer_backward belongs to.
+/// `inputGradient` and `weightGradient` are null where they have been removed.
 struct LayerSet {
   mlir::func::FuncOp forward, backward, inputGradient, weightGradient;
 };
@@ -76,10 +78,39 @@ Part completePart(llvm::ArrayRef<mlir::Operation *> ops,
 
 /// Makes a private function named `name` (or like it) of `part`: its arguments
 /// are `inputs`, which hold `part.inputs`, its results `outputs`.
-mlir::func::FuncOp makeFunction(mlir::SymbolTable &symbols, llvm::StringRef name,
-                                mlir::Location loc, const Part &part,
+mlir::func::FuncOp makeFunction(mlir::SymbolTable &symbols,
+                                llvm::StringRef name, mlir::Location loc,
+                                const Part &part,
                                 llvm::ArrayRef<mlir::Value> inputs,
                                 llvm::ArrayRef<mlir::Value> outputs);
+
+/// A block that computes a layer and, behind it, gradients of its arguments.
+struct LayerBlock {
+  /// Of the layer. The other arguments of the block are cotangents of results.
+  unsigned arguments = 0;
+  llvm::SmallVector<unsigned> cotangentOf;
+  llvm::SmallVector<mlir::Value> results;
+  /// In block order, each with its role: input or weight gradient.
+  llvm::SmallVector<mlir::Operation *> gradientOps;
+  /// By argument. What is a parameter belongs to the weight gradients.
+  llvm::SmallVector<std::pair<unsigned, mlir::Value>> inputGradients,
+      parameterGradients;
+
+  std::string backwardName, inputGradientName, weightGradientName;
+  mlir::Location loc;
+};
+
+/// Makes the three gradient functions of a layer, without `forward`, and lists
+/// in `kept` the values that the forward function has to return for them.
+/// Forward values for which `recompute` holds are computed again.
+LayerSet makeGradientFunctions(mlir::SymbolTable &symbols,
+                               const LayerBlock &layer,
+                               llvm::function_ref<bool(mlir::Value)> recompute,
+                               llvm::SmallVectorImpl<mlir::Value> &kept);
+
+/// Says on the functions of `set` which others belong to it. `layer` is the
+/// name of what its forward computes.
+void linkLayerSet(const LayerSet &set, mlir::StringAttr layer);
 
 /// Inlines, in `function`, the calls of functions that are not layers.
 mlir::LogicalResult inlineCalls(mlir::func::FuncOp function,

@@ -33,9 +33,10 @@ struct NNAccumulate : sheaf::impl::NNAccumulateBase<NNAccumulate> {
 private:
   LogicalResult accumulate(SymbolTable &symbols);
   LogicalResult checkBatch(func::FuncOp loss);
-  LogicalResult addLoss(func::FuncOp body, func::FuncOp loss, SymbolTable &symbols,
-                        Value &value);
-  LogicalResult addCounts(func::FuncOp body, OpBuilder &prologue, const IRMapping &arguments,
+  LogicalResult addLoss(func::FuncOp body, func::FuncOp loss,
+                        SymbolTable &symbols, Value &value);
+  LogicalResult addCounts(func::FuncOp body, OpBuilder &prologue,
+                          const IRMapping &arguments,
                           llvm::DenseMap<Operation *, Value> &counts);
   FailureOr<SmallVector<func::FuncOp>> separateCallees(func::FuncOp body,
                                                        func::FuncOp gradient,
@@ -79,8 +80,10 @@ struct RoleSetter : OpBuilder::Listener {
 
 /// Whether `gradient` computes the results of `op`, which has the operands, and
 /// may have more results.
-static bool computesSame(Operation *op, Operation *gradient, SymbolTable &symbols) {
-  if (op->getName() != gradient->getName() || op->getOperands() != gradient->getOperands())
+static bool computesSame(Operation *op, Operation *gradient,
+                         SymbolTable &symbols) {
+  if (op->getName() != gradient->getName() ||
+      !llvm::equal(op->getOperands(), gradient->getOperands()))
     return false;
   if (auto call = dyn_cast<func::CallOp>(op)) {
     StringRef name = cast<func::CallOp>(gradient).getCallee();
@@ -93,13 +96,16 @@ static bool computesSame(Operation *op, Operation *gradient, SymbolTable &symbol
   }
   if (auto a = dyn_cast<nn::AttentionOp>(op)) {
     auto b = cast<nn::AttentionOp>(gradient);
-    return a.getProperties().operandSegmentSizes == b.getProperties().operandSegmentSizes &&
+    return a.getProperties().operandSegmentSizes ==
+               b.getProperties().operandSegmentSizes &&
            a.getCausal() == b.getCausal() && a.getWindow() == b.getWindow() &&
-           a.getScale() == b.getScale() && op->getNumResults() <= gradient->getNumResults();
+           a.getScale() == b.getScale() &&
+           op->getNumResults() <= gradient->getNumResults();
   }
   return OperationEquivalence::isEquivalentTo(
       op, gradient, OperationEquivalence::exactValueMatch, nullptr,
-      OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs);
+      OperationEquivalence::IgnoreLocations |
+          OperationEquivalence::IgnoreDiscardableAttrs);
 }
 
 /// Adds to `body`, made of the gradient function, what is missing of the loss.
@@ -110,7 +116,8 @@ LogicalResult NNAccumulate::addLoss(func::FuncOp body, func::FuncOp loss,
   if (failed(inlineCalls(copy, symbols)))
     return failure();
   Block &block = body.getBody().front();
-  llvm::DenseMap<std::pair<OperationName, unsigned>, SmallVector<Operation *>> known;
+  llvm::DenseMap<std::pair<OperationName, unsigned>, SmallVector<Operation *>>
+      known;
   auto keyOf = [](Operation *op) {
     size_t hash = 0;
     for (Value operand : op->getOperands())
@@ -118,10 +125,12 @@ LogicalResult NNAccumulate::addLoss(func::FuncOp body, func::FuncOp loss,
     return std::make_pair(op->getName(), static_cast<unsigned>(hash));
   };
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
-    // Equal values are made one, so that what reads them is found by its operands.
+    // Equal values are made one, so that what reads them is found by its
+    // operands.
     SmallVector<Operation *> &candidates = known[keyOf(&op)];
     auto found = llvm::find_if(candidates, [&](Operation *candidate) {
-      return isMemoryEffectFree(&op) && op.getNumResults() == candidate->getNumResults() &&
+      return isMemoryEffectFree(&op) &&
+             op.getNumResults() == candidate->getNumResults() &&
              computesSame(&op, candidate, symbols);
     });
     if (found == candidates.end()) {
@@ -155,11 +164,12 @@ LogicalResult NNAccumulate::addLoss(func::FuncOp body, func::FuncOp loss,
   return success();
 }
 
-/// Computes in the prologue, on the whole batch, the sums of weights that `body`
-/// reads. `arguments` maps its arguments.
-LogicalResult NNAccumulate::addCounts(func::FuncOp body, OpBuilder &prologue,
-                                      const IRMapping &arguments,
-                                      llvm::DenseMap<Operation *, Value> &counts) {
+/// Computes in the prologue, on the whole batch, the sums of weights that
+/// `body` reads. `arguments` maps its arguments.
+LogicalResult
+NNAccumulate::addCounts(func::FuncOp body, OpBuilder &prologue,
+                        const IRMapping &arguments,
+                        llvm::DenseMap<Operation *, Value> &counts) {
   llvm::DenseMap<std::pair<Value, Type>, Value> known;
   IRMapping mapping = arguments;
   for (Operation &op : body.getBody().front()) {
@@ -173,17 +183,20 @@ LogicalResult NNAccumulate::addCounts(func::FuncOp body, OpBuilder &prologue,
     } else {
       continue;
     }
-    Part part = completePart({}, weights, [](Value value) { return bool(value.getDefiningOp()); });
+    Part part = completePart(
+        {}, weights, [](Value value) { return bool(value.getDefiningOp()); });
     for (Value input : part.inputs)
       if (!llvm::is_contained(batch, cast<BlockArgument>(input).getArgNumber()))
         return op.emitOpError("has weights that depend on argument ")
                << cast<BlockArgument>(input).getArgNumber()
-               << " of the loss; they may depend on batch arguments (nn.batch) alone, so that "
+               << " of the loss; they may depend on batch arguments (nn.batch) "
+                  "alone, so that "
                   "their sum is known before the first microbatch";
     for (Operation *inner : part.ops) {
       if (isa<func::CallOp>(inner))
-        return inner->emitOpError("computes weights of nn.step_mean in a layer; compute them "
-                                  "in the function that takes the mean");
+        return inner->emitOpError(
+            "computes weights of nn.step_mean in a layer; compute them "
+            "in the function that takes the mean");
       if (!mapping.contains(inner->getResult(0)))
         prologue.clone(*inner, mapping);
     }
@@ -212,8 +225,9 @@ NNAccumulate::separateCallees(func::FuncOp body, func::FuncOp gradient,
     };
     auto follow = [&](func::FuncOp function) {
       function.walk([&](func::CallOp call) { add(call.getCallee()); });
-      for (StringRef attribute : {kForwardAttr, kInputGradientAttr, kWeightGradientAttr})
-        if (auto name = function->getAttrOfType<FlatSymbolRefAttr>(attribute))
+      for (StringRef attribute :
+           {kForwardAttr, kInputGradientAttr, kWeightGradientAttr})
+        if (auto name = function->getAttrOfType<StringAttr>(attribute))
           add(name.getValue());
     };
     for (func::FuncOp root : roots)
@@ -236,7 +250,8 @@ NNAccumulate::separateCallees(func::FuncOp body, func::FuncOp gradient,
     for (auto call : function.getBody().front().getOps<func::CallOp>()) {
       auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
       if (!callee || callee.isDeclaration())
-        return call.emitOpError("calls @") << call.getCallee() << ", which has no body";
+        return call.emitOpError("calls @")
+               << call.getCallee() << ", which has no body";
     }
     if (!theirs.contains(op)) {
       result.push_back(function);
@@ -252,10 +267,11 @@ NNAccumulate::separateCallees(func::FuncOp body, func::FuncOp gradient,
       if (auto it = renamed.find(call.getCallee()); it != renamed.end())
         call.setCallee(it->second);
     });
-    for (StringRef attribute : {kForwardAttr, kInputGradientAttr, kWeightGradientAttr})
-      if (auto name = function->getAttrOfType<FlatSymbolRefAttr>(attribute))
+    for (StringRef attribute :
+         {kForwardAttr, kInputGradientAttr, kWeightGradientAttr})
+      if (auto name = function->getAttrOfType<StringAttr>(attribute))
         if (auto it = renamed.find(name.getValue()); it != renamed.end())
-          function->setAttr(attribute, FlatSymbolRefAttr::get(it->second));
+          function->setAttr(attribute, it->second);
   };
   rename(body);
   llvm::for_each(result, rename);
@@ -272,8 +288,8 @@ LogicalResult NNAccumulate::checkBatch(func::FuncOp loss) {
       samples = here;
     else if (here != samples)
       return loss.emitOpError("argument ")
-             << i << " has " << here << " samples and argument " << batch[0] << " has "
-             << samples << ", expected the same";
+             << i << " has " << here << " samples and argument " << batch[0]
+             << " has " << samples << ", expected the same";
     batch.push_back(i);
   }
   if (microbatches < 1)
@@ -299,21 +315,26 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
            << "', which is no function with a body";
   auto gradient = symbols.lookup<func::FuncOp>(function + "_gradient");
   if (!gradient)
-    return loss.emitOpError("has no @") << function << "_gradient; run nn-differentiate before";
+    return loss.emitOpError("has no @")
+           << function << "_gradient; run nn-differentiate before";
   if (Operation *other = symbols.lookup("gradients")) {
-    InFlightDiagnostic error = loss.emitOpError("cannot be accumulated: there is a @gradients "
-                                                "already");
+    InFlightDiagnostic error =
+        loss.emitOpError("cannot be accumulated: there is a @gradients "
+                         "already");
     error.attachNote(other->getLoc()) << "here";
     return error;
   }
-  if (loss.getNumResults() != 1 || cast<RankedTensorType>(loss.getResultTypes()[0]).getRank() != 0 ||
-      !nn::isFloatElement(loss.getResultTypes()[0]))
+  auto isLoss = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() == 0 && nn::isFloatElement(type);
+  };
+  if (loss.getNumResults() != 1 || !isLoss(loss.getResultTypes()[0]))
     return loss.emitOpError("has results of types (")
            << loss.getResultTypes() << "), expected one scalar, the loss";
   if (gradient.getNumArguments() != loss.getNumArguments() + 1)
     return gradient.emitOpError("has ")
-           << gradient.getNumArguments() << " arguments, expected those of @" << function
-           << " and a cotangent";
+           << gradient.getNumArguments() << " arguments, expected those of @"
+           << function << " and a cotangent";
   if (failed(checkBatch(loss)))
     return failure();
 
@@ -324,8 +345,8 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   unsigned arguments = loss.getNumArguments();
   {
     OpBuilder builder = OpBuilder::atBlockBegin(&block);
-    auto one = nn::ConstantOp::create(builder, body.getLoc(),
-                                      tensorType(block.getArgument(arguments)), 1.0);
+    auto one = nn::ConstantOp::create(
+        builder, body.getLoc(), tensorType(block.getArgument(arguments)), 1.0);
     setRole(one, "input_gradient");
     block.getArgument(arguments).replaceAllUsesWith(one);
     block.eraseArgument(arguments);
@@ -334,8 +355,8 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   SmallVector<Attribute> resultAttributes;
   Builder attributes(context);
   auto resultAttribute = [&](Attribute value) {
-    resultAttributes.push_back(
-        DictionaryAttr::get(context, attributes.getNamedAttr(nn::kResultAttr, value)));
+    resultAttributes.push_back(DictionaryAttr::get(
+        context, attributes.getNamedAttr(nn::kResultAttr, value)));
   };
   resultAttribute(attributes.getStrArrayAttr({"result", "loss"}));
   if (failed(addLoss(body, loss, symbols, outputs[0])))
@@ -350,7 +371,8 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   eraseUnused(block);
 
   // The entry, with what the prologue computes on the whole batch.
-  auto entry = func::FuncOp::create(loss.getLoc(), "gradients", loss.getFunctionType());
+  auto entry =
+      func::FuncOp::create(loss.getLoc(), "gradients", loss.getFunctionType());
   OwningOpRef<func::FuncOp> entryOwner(entry);
   Block *main = entry.addEntryBlock();
   RoleSetter forwardRole("forward");
@@ -363,8 +385,10 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
     return failure();
 
   if (microbatches > 1) {
-    FailureOr<SmallVector<func::FuncOp>> callees = separateCallees(body, gradient, symbols);
-    if (failed(callees) || failed(splitBatch(body, *callees, symbols, batch, microbatches)))
+    FailureOr<SmallVector<func::FuncOp>> callees =
+        separateCallees(body, gradient, symbols);
+    if (failed(callees) ||
+        failed(splitBatch(body, *callees, symbols, batch, microbatches)))
       return failure();
   }
 
@@ -387,13 +411,15 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
         Value values = emit.cast(mapping.lookup(mean.getValues()), wide);
         Value weights = mapping.lookup(mean.getWeights());
         bool flags = nn::isBoolElement(weights.getType());
-        Value valid = flags ? weights
-                            : emit.compare(nn::Predicate::NE, weights, 0.0);
-        Value weighted = flags ? values : emit.mul(values, emit.cast(weights, wide));
+        Value valid =
+            flags ? weights : emit.compare(nn::Predicate::NE, weights, 0.0);
+        Value weighted =
+            flags ? values : emit.mul(values, emit.cast(weights, wide));
         // What does not count may be NaN.
         Value counted = emit.select(valid, weighted, emit.scalar(values, 0.0));
         Value sum = emit.sum(counted, allDims(counted));
-        Value mean1 = emit.div(sum, emit.make<nn::MaxOp>(count, emit.scalar(count, 1.0)));
+        Value mean1 =
+            emit.div(sum, emit.make<nn::MaxOp>(count, emit.scalar(count, 1.0)));
         result = emit.cast(mean1, element);
       }
       mapping.map(op.getResult(0), result);
@@ -428,37 +454,43 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
       RankedTensorType type = tensorType(output);
       inits.push_back(nn::ConstantOp::create(
           zeros, loss.getLoc(),
-          RankedTensorType::get(type.getShape(), nn::getStatisticsType(type.getElementType())),
+          RankedTensorType::get(type.getShape(),
+                                nn::getStatisticsType(type.getElementType())),
           0.0));
     }
-    auto loop = nn::MicrobatchesOp::create(builder, loss.getLoc(), ValueRange(inits).getTypes(),
+    auto loop = nn::MicrobatchesOp::create(builder, loss.getLoc(),
+                                           ValueRange(inits).getTypes(),
                                            microbatches, sliced, inits);
     Block *inner = builder.createBlock(&loop.getBody());
     auto index = RankedTensorType::get({}, builder.getI32Type());
     Value number = inner->addArgument(index, loss.getLoc());
     IRMapping mapping = whole;
     for (unsigned i : slicedArguments)
-      mapping.map(block.getArgument(i),
-                  inner->addArgument(block.getArgument(i).getType(), loss.getLoc()));
+      mapping.map(
+          block.getArgument(i),
+          inner->addArgument(block.getArgument(i).getType(), loss.getLoc()));
     SmallVector<Value> accumulators;
     for (Value init : inits)
       accumulators.push_back(inner->addArgument(init.getType(), loss.getLoc()));
     // The key's fourth word is the number of the microbatch's first sample.
     builder.setListener(&forwardRole);
     for (BlockArgument argument : block.getArguments())
-      if (loss.getArgAttr(argument.getArgNumber(), nn::kRngAttr) && !argument.use_empty()) {
+      if (loss.getArgAttr(argument.getArgNumber(), nn::kRngAttr) &&
+          !argument.use_empty()) {
         nn::Emit emit(builder, loss.getLoc());
         auto keyType = tensorType(argument);
         int32_t first = static_cast<int32_t>(samples / microbatches);
         Value step = emit.make<nn::ConstantOp>(
             DenseElementsAttr::get(keyType, ArrayRef<int32_t>{0, 0, 0, first}));
-        mapping.map(argument, emit.add(whole.lookup(argument), emit.mul(step, number)));
+        mapping.map(argument,
+                    emit.add(whole.lookup(argument), emit.mul(step, number)));
       }
     builder.setListener(nullptr);
     SmallVector<Value> parts = copyBody(builder, mapping), next;
     builder.setListener(&gradientRole);
     for (auto [accumulator, part] : llvm::zip_equal(accumulators, parts))
-      next.push_back(nn::AddOp::create(builder, part.getLoc(), accumulator, part));
+      next.push_back(
+          nn::AddOp::create(builder, part.getLoc(), accumulator, part));
     nn::YieldOp::create(builder, loss.getLoc(), next);
     sums.assign(loop->result_begin(), loop->result_end());
     builder.setInsertionPointToEnd(main);
@@ -470,7 +502,8 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   nn::Emit emit(builder, loss.getLoc());
   Value squares;
   for (Value gradient : ArrayRef<Value>(sums).drop_front()) {
-    Value square = emit.reduce(nn::ReduceKind::SumOfSquares, gradient, allDims(gradient));
+    Value square =
+        emit.reduce(nn::ReduceKind::SumOfSquares, gradient, allDims(gradient));
     if (squares) { // f64 and f32 parameters may stand side by side.
       Type wide = tensorType(squares).getElementType();
       if (tensorType(square).getElementType().isF64())
@@ -486,7 +519,8 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   results.push_back(norm);
   func::ReturnOp::create(builder, loss.getLoc(), results);
   for (Operation &op : *main) // What the body did not have a role for.
-    if (!op.hasAttr(nn::kRoleAttr) && !isa<func::ReturnOp, nn::MicrobatchesOp>(op))
+    if (!op.hasAttr(nn::kRoleAttr) &&
+        !isa<func::ReturnOp, nn::MicrobatchesOp>(op))
       setRole(&op, "forward");
   entry.setFunctionType(FunctionType::get(context, loss.getArgumentTypes(),
                                           ValueRange(results).getTypes()));

@@ -1,7 +1,7 @@
 //===- Batch.cpp - Functions on fewer samples -----------------------------===//
 //
-// A dimension that counts samples is joined with every dimension that shares its
-// outermost factor in the rule of some op. What is joined with the batch
+// A dimension that counts samples is joined with every dimension that shares
+// its outermost factor in the rule of some op. What is joined with the batch
 // arguments is divided.
 //
 //===----------------------------------------------------------------------===//
@@ -20,8 +20,8 @@ using nn::FactorKind;
 namespace {
 class Splitter {
 public:
-  Splitter(func::FuncOp body, ArrayRef<func::FuncOp> callees, SymbolTable &symbols,
-           int64_t parts)
+  Splitter(func::FuncOp body, ArrayRef<func::FuncOp> callees,
+           SymbolTable &symbols, int64_t parts)
       : body(body), symbols(symbols), parts(parts) {
     functions.push_back(body);
     llvm::append_range(functions, callees);
@@ -75,7 +75,8 @@ private:
 
   /// Calls `visit(value, dimension, factors)` for operands and results of `op`.
   template <typename Visit>
-  static void forEachDim(Operation *op, const nn::ShardingRule &rule, Visit visit) {
+  static void forEachDim(Operation *op, const nn::ShardingRule &rule,
+                         Visit visit) {
     for (auto [value, dims] : llvm::zip_equal(op->getOperands(), rule.operands))
       for (auto [i, factors] : llvm::enumerate(dims))
         visit(value, i, factors);
@@ -92,7 +93,8 @@ private:
            llvm::zip_equal(call.getOperands(), callee.getArguments()))
         join(operand, argument);
       Operation *end = callee.getBody().front().getTerminator();
-      for (auto [result, value] : llvm::zip_equal(call.getResults(), end->getOperands()))
+      for (auto [result, value] :
+           llvm::zip_equal(call.getResults(), end->getOperands()))
         join(result, value);
       return success();
     }
@@ -104,15 +106,16 @@ private:
     if (failed(rule)) // Checked later: only an error where it has samples.
       return success();
     SmallVector<std::optional<Dim>> first(rule->factors.size());
-    forEachDim(op, *rule, [&](Value value, unsigned i, const nn::DimFactors &factors) {
-      if (factors.empty())
-        return;
-      std::optional<Dim> &other = first[factors[0]];
-      if (other)
-        join(*other, Dim(value, i));
-      else
-        other = Dim(value, i);
-    });
+    forEachDim(op, *rule,
+               [&](Value value, unsigned i, const nn::DimFactors &factors) {
+                 if (factors.empty())
+                   return;
+                 std::optional<Dim> &other = first[factors[0]];
+                 if (other)
+                   join(*other, Dim(value, i));
+                 else
+                   other = Dim(value, i);
+               });
     return success();
   }
 
@@ -121,6 +124,8 @@ private:
     FailureOr<LayerSet> set = readLayerSet(backward, symbols);
     if (failed(set))
       return failure();
+    if (!set->inputGradient)
+      return success();
     auto argumentsOf = [](func::FuncOp function) {
       return llvm::to_vector_of<Value>(function.getArguments());
     };
@@ -130,7 +135,8 @@ private:
     };
     // By what they are: values of backward, and what is handed over.
     std::map<std::string, Value> operands, results;
-    auto joinAll = [&](func::FuncOp function, StringRef attribute, ArrayRef<Value> values,
+    auto joinAll = [&](func::FuncOp function, StringRef attribute,
+                       ArrayRef<Value> values,
                        std::map<std::string, Value> &known) -> LogicalResult {
       auto names = readLayerValues(function, attribute);
       if (failed(names))
@@ -139,31 +145,35 @@ private:
         auto [it, isNew] = known.try_emplace(name.str(), value);
         if (!isNew && it->second.getType() != value.getType())
           return function.emitOpError("has '")
-                 << name.str() << "' of type " << value.getType() << " and, in another "
+                 << name.str() << "' of type " << value.getType()
+                 << " and, in another "
                  << "function of the layer, of type " << it->second.getType();
         if (!isNew)
           join(it->second, value);
-        if (name.kind == LayerValue::Handed) // A result of one, an operand of the other.
+        if (name.kind ==
+            LayerValue::Handed) // A result of one, an operand of the other.
           operands.try_emplace(name.str(), value);
       }
       return success();
     };
     return failure(
-        failed(joinAll(backward, kOperandsAttr, argumentsOf(backward), operands)) ||
-        failed(joinAll(backward, kResultsAttr, resultsOf(backward), results)) ||
-        failed(joinAll(set->inputGradient, kOperandsAttr, argumentsOf(set->inputGradient),
+        failed(joinAll(backward, kOperandsAttr, argumentsOf(backward),
                        operands)) ||
-        failed(joinAll(set->inputGradient, kResultsAttr, resultsOf(set->inputGradient),
-                       results)) ||
+        failed(joinAll(backward, kResultsAttr, resultsOf(backward), results)) ||
+        failed(joinAll(set->inputGradient, kOperandsAttr,
+                       argumentsOf(set->inputGradient), operands)) ||
+        failed(joinAll(set->inputGradient, kResultsAttr,
+                       resultsOf(set->inputGradient), results)) ||
         failed(joinAll(set->weightGradient, kOperandsAttr,
                        argumentsOf(set->weightGradient), operands)) ||
-        failed(joinAll(set->weightGradient, kResultsAttr, resultsOf(set->weightGradient),
-                       results)));
+        failed(joinAll(set->weightGradient, kResultsAttr,
+                       resultsOf(set->weightGradient), results)));
   }
 
   /// Ops whose dimensions are joined, and checked, by rule.
   static bool hasRule(Operation *op) {
-    return !isa<func::CallOp, func::ReturnOp, nn::StepMeanOp, nn::StepSumOp>(op);
+    return !isa<func::CallOp, func::ReturnOp, nn::StepMeanOp, nn::StepSumOp>(
+        op);
   }
 
   /// Whether `op` gives the same on a part of the samples.
@@ -175,9 +185,12 @@ private:
       return success();
     auto rule = nn::getRule(op);
     if (failed(rule)) {
-      if (llvm::any_of(op->getOperands(), [&](Value v) { return hasSamples(v); }) ||
-          llvm::any_of(op->getResults(), [&](Value v) { return hasSamples(v); }))
-        return fail() << "has no sharding rule that says which dimensions count samples; "
+      if (llvm::any_of(op->getOperands(),
+                       [&](Value v) { return hasSamples(v); }) ||
+          llvm::any_of(op->getResults(),
+                       [&](Value v) { return hasSamples(v); }))
+        return fail() << "has no sharding rule that says which dimensions "
+                         "count samples; "
                          "give it one as nn.rule";
       return success();
     }
@@ -185,51 +198,60 @@ private:
     if (auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr))
       isForward = role.getValue() == "forward";
     SmallVector<bool> samples(rule->factors.size());
-    forEachDim(op, *rule, [&](Value value, unsigned i, const nn::DimFactors &factors) {
-      if (!factors.empty() && countsSamples(value, i))
-        samples[factors[0]] = true;
-    });
+    forEachDim(op, *rule,
+               [&](Value value, unsigned i, const nn::DimFactors &factors) {
+                 if (!factors.empty() && countsSamples(value, i))
+                   samples[factors[0]] = true;
+               });
     bool inside = false;
     forEachDim(op, *rule, [&](Value, unsigned, const nn::DimFactors &factors) {
       for (int factor : llvm::drop_begin(factors, factors.empty() ? 0 : 1))
         inside |= samples[factor];
     });
     if (inside)
-      return fail() << "puts the samples inside of another dimension; transpose them to "
+      return fail() << "puts the samples inside of another dimension; "
+                       "transpose them to "
                        "the outermost place";
     for (auto [factor, is] : llvm::zip_equal(rule->factors, samples)) {
       if (!is)
         continue;
       if (factor.size % parts)
         return fail() << "has a dimension of " << factor.size
-                      << " for the samples, which " << parts << " does not divide";
+                      << " for the samples, which " << parts
+                      << " does not divide";
       if (factor.kind == FactorKind::Reduction && isForward)
-        return fail() << "adds up samples in the forward; keep a value for each sample, "
+        return fail() << "adds up samples in the forward; keep a value for "
+                         "each sample, "
                          "and use nn.step_mean for the mean over the step";
       if (factor.kind == FactorKind::Whole || factor.kind == FactorKind::Halo)
         return fail() << "mixes samples";
       if (factor.expansion == "offset_iota")
         return fail() << "numbers the samples of the batch";
       if (factor.expansion == "masked_gather")
-        return fail() << "takes rows of one sample for another; give the samples a batch "
+        return fail() << "takes rows of one sample for another; give the "
+                         "samples a batch "
                          "dimension";
     }
     if (isa<nn::RandomOp, nn::DropoutOp>(op)) {
       Value result = op->getResult(0);
-      bool counted = !isa<nn::RandomOp>(op) || cast<nn::RandomOp>(op).getSampleDim();
+      bool counted =
+          !isa<nn::RandomOp>(op) || cast<nn::RandomOp>(op).getSampleDim();
       for (unsigned i = 0, e = tensorType(result).getRank(); i < e; ++i)
         if (countsSamples(result, i) &&
             (i != 0 || !counted || tensorType(result).getDimSize(0) != size))
           return fail() << "draws random numbers in dimension " << i << " of "
-                        << result.getType() << ", which counts samples; expected the "
-                        << size << " samples in dimension 0"
+                        << result.getType()
+                        << ", which counts samples; expected the " << size
+                        << " samples in dimension 0"
                         << (counted ? "" : " and 'sample_dim'");
     }
-    if (auto constant = dyn_cast<nn::ConstantOp>(op); constant && !constant.getValue().isSplat())
+    if (auto constant = dyn_cast<nn::ConstantOp>(op);
+        constant && !constant.getValue().isSplat())
       for (unsigned i = 0, e = constant.getType().getRank(); i < e; ++i)
         if (countsSamples(constant, i))
-          return fail() << "has elements that depend on the sample; make them a batch "
-                           "argument, or one sample that is broadcast";
+          return fail()
+                 << "has elements that depend on the sample; make them a batch "
+                    "argument, or one sample that is broadcast";
     return success();
   }
 
@@ -239,7 +261,8 @@ private:
     for (unsigned i = 0; i < shape.size(); ++i)
       if (countsSamples(value, i))
         shape[i] /= parts;
-    return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+    return RankedTensorType::get(shape, type.getElementType(),
+                                 type.getEncoding());
   }
 
   LogicalResult rewrite(func::FuncOp function) {
@@ -258,7 +281,8 @@ private:
         continue;
       Operation *op = value.getDefiningOp();
       if (auto constant = dyn_cast_or_null<nn::ConstantOp>(op))
-        constant.setValueAttr(cast<DenseElementsAttr>(constant.getValue()).resizeSplat(type));
+        constant.setValueAttr(
+            cast<DenseElementsAttr>(constant.getValue()).resizeSplat(type));
       if (auto slice = dyn_cast_or_null<nn::SliceOp>(op)) {
         // Samples are taken whole, or the op would mix them.
         SmallVector<int64_t> sizes(type.getShape());
@@ -277,10 +301,11 @@ private:
     if (failed(rule))
       return failure();
     SmallVector<bool> samples(rule->factors.size());
-    forEachDim(op, *rule, [&](Value value, unsigned i, const nn::DimFactors &factors) {
-      if (!factors.empty() && countsSamples(value, i))
-        samples[factors[0]] = true;
-    });
+    forEachDim(op, *rule,
+               [&](Value value, unsigned i, const nn::DimFactors &factors) {
+                 if (!factors.empty() && countsSamples(value, i))
+                   samples[factors[0]] = true;
+               });
     for (auto [factor, is] : llvm::zip_equal(rule->factors, samples))
       if (is)
         factor.size /= parts;
@@ -298,7 +323,8 @@ private:
 };
 } // namespace
 
-LogicalResult sheaf::splitBatch(func::FuncOp body, ArrayRef<func::FuncOp> callees,
+LogicalResult sheaf::splitBatch(func::FuncOp body,
+                                ArrayRef<func::FuncOp> callees,
                                 SymbolTable &symbols, ArrayRef<unsigned> batch,
                                 int64_t parts) {
   return Splitter(body, callees, symbols, parts).run(batch);

@@ -1,7 +1,7 @@
 //===- Batch.h - Functions on fewer samples --------------------*- C++ -*-===//
 //
-// Which dimensions of which values count samples, and the rewriting of functions
-// for a part of the batch.
+// Which dimensions of which values count samples, and the rewriting of
+// functions for a part of the batch.
 //
 //===----------------------------------------------------------------------===//
 

@@ -38,15 +38,16 @@ LogicalResult NNAddInitializer::addInit(SymbolTable &symbols) {
            << "nn-add-initializer: option 'function' names '" << function
            << "', which is no function of the module";
   if (Operation *other = symbols.lookup("init")) {
-    InFlightDiagnostic error =
-        loss.emitOpError("cannot get an initializer: there is an @init already");
+    InFlightDiagnostic error = loss.emitOpError(
+        "cannot get an initializer: there is an @init already");
     error.attachNote(other->getLoc()) << "here";
     return error;
   }
   Location loc = loss.getLoc();
   Builder attribute(context);
   auto key = RankedTensorType::get({4}, attribute.getI32Type());
-  auto init = func::FuncOp::create(loc, "init", FunctionType::get(context, key, {}));
+  auto init =
+      func::FuncOp::create(loc, "init", FunctionType::get(context, key, {}));
   Block *block = init.addEntryBlock();
   OpBuilder builder = OpBuilder::atBlockEnd(block);
   nn::Emit emit(builder, loc);
@@ -63,8 +64,9 @@ LogicalResult NNAddInitializer::addInit(SymbolTable &symbols) {
       value = emit.constant(type, number);
     } else {
       auto drawn = RankedTensorType::get(type.getShape(), builder.getF32Type());
-      Value stream = emit.constant(RankedTensorType::get({}, builder.getI32Type()),
-                                   static_cast<double>(kFirstStream + results.size()));
+      Value stream =
+          emit.constant(RankedTensorType::get({}, builder.getI32Type()),
+                        static_cast<double>(kFirstStream + results.size()));
       Value normal = emit.make<nn::RandomOp>(drawn, nn::Distribution::Normal,
                                              block->getArgument(0), stream,
                                              /*sample_dim=*/false);
@@ -72,12 +74,14 @@ LogicalResult NNAddInitializer::addInit(SymbolTable &symbols) {
     }
     results.push_back(value);
     attributes.push_back(DictionaryAttr::get(
-        context, attribute.getNamedAttr(
-                     nn::kResultAttr,
-                     attribute.getStrArrayAttr({"parameter", param.getName().getValue()}))));
+        context,
+        attribute.getNamedAttr(
+            nn::kResultAttr, attribute.getStrArrayAttr(
+                                 {"parameter", param.getName().getValue()}))));
   }
   func::ReturnOp::create(builder, loc, results);
-  init.setFunctionType(FunctionType::get(context, key, ValueRange(results).getTypes()));
+  init.setFunctionType(
+      FunctionType::get(context, key, ValueRange(results).getTypes()));
   init.setArgAttr(0, nn::kRngAttr, attribute.getUnitAttr());
   init.setAllResultAttrs(attributes);
   symbols.insert(init);

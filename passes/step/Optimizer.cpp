@@ -1,9 +1,9 @@
 //===- Optimizer.cpp - The function of one optimizer step -----------------===//
 
 #include "dialects/NN/NN.h"
+#include "mlir/IR/IRMapping.h"
 #include "passes/autodiff/LayerFunctions.h"
 #include "passes/step/Passes.h"
-#include "mlir/IR/IRMapping.h"
 #include <cmath>
 
 namespace sheaf {
@@ -47,7 +47,8 @@ private:
     NamedAttrList attributes;
     attributes.set(nn::kScalarAttr, builder.getStringAttr(name));
     attributes.set("nn.default", builder.getF64FloatAttr(value));
-    return addArgument(block, RankedTensorType::get({}, builder.getF32Type()), attributes);
+    return addArgument(block, RankedTensorType::get({}, builder.getF32Type()),
+                       attributes);
   }
 
   SmallVector<DictionaryAttr> argumentAttributes;
@@ -84,10 +85,11 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
   auto gradients = symbols.lookup<func::FuncOp>("gradients");
   if (!gradients || gradients.isDeclaration())
     return emitError(getOperation().getLoc())
-           << "nn-add-optimizer: the module has no @gradients; run nn-accumulate before";
+           << "nn-add-optimizer: the module has no @gradients; run "
+              "nn-accumulate before";
   if (Operation *other = symbols.lookup("step")) {
-    InFlightDiagnostic error =
-        gradients.emitOpError("cannot get an optimizer: there is a @step already");
+    InFlightDiagnostic error = gradients.emitOpError(
+        "cannot get an optimizer: there is a @step already");
     error.attachNote(other->getLoc()) << "here";
     return error;
   }
@@ -97,9 +99,11 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
   llvm::StringMap<unsigned> gradientResults;
   for (unsigned i = 0; i < gradients.getNumResults(); ++i) {
     auto what = gradients.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
-    if (!what || what.size() != 2 || !isa<StringAttr>(what[0]) || !isa<StringAttr>(what[1]))
+    if (!what || what.size() != 2 || !isa<StringAttr>(what[0]) ||
+        !isa<StringAttr>(what[1]))
       return gradients.emitOpError("result ")
-             << i << " has no nn.result = [kind, name], as nn-accumulate writes it";
+             << i
+             << " has no nn.result = [kind, name], as nn-accumulate writes it";
     StringRef resultKind = cast<StringAttr>(what[0]).getValue();
     StringRef name = cast<StringAttr>(what[1]).getValue();
     if (resultKind == "gradient")
@@ -110,10 +114,12 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
       normResult = i;
   }
   if (!lossResult || !normResult)
-    return gradients.emitOpError("has no results [\"result\", \"loss\"] and [\"result\", "
-                                 "\"grad_norm\"], as nn-accumulate makes them");
+    return gradients.emitOpError(
+        "has no results [\"result\", \"loss\"] and [\"result\", "
+        "\"grad_norm\"], as nn-accumulate makes them");
 
-  auto step = func::FuncOp::create(gradients.getLoc(), "step", gradients.getFunctionType());
+  auto step = func::FuncOp::create(gradients.getLoc(), "step",
+                                   gradients.getFunctionType());
   OwningOpRef<func::FuncOp> owner(step);
   Block *block = step.addEntryBlock();
   gradients.getAllArgAttrs(argumentAttributes);
@@ -138,7 +144,8 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
   }
   for (StringRef stateKind : stateKinds)
     for (Trained &parameter : trained) {
-      RankedTensorType type = tensorType(block->getArgument(parameter.argument));
+      RankedTensorType type =
+          tensorType(block->getArgument(parameter.argument));
       NamedAttrList attributes;
       attributes.set(nn::kStateAttr,
                      attribute.getStrArrayAttr(
@@ -151,8 +158,8 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
     }
   NamedAttrList stepAttributes;
   stepAttributes.set(nn::kScalarAttr, attribute.getStringAttr("step"));
-  Value number = addArgument(block, RankedTensorType::get({}, attribute.getI32Type()),
-                             stepAttributes);
+  Value number = addArgument(
+      block, RankedTensorType::get({}, attribute.getI32Type()), stepAttributes);
   Value lrArgument = addScalar(block, "lr", lr);
   Value warmupArgument = addScalar(block, "warmup", warmup);
   Value minLrArgument = addScalar(block, "min_lr", minLr);
@@ -174,7 +181,9 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
               block->getArguments().take_front(gradients.getNumArguments()));
   for (Operation &op : gradients.getBody().front().without_terminator())
     builder.clone(op, mapping);
-  auto resultOf = [&](unsigned i) { return mapping.lookup(end->getOperand(i)); };
+  auto resultOf = [&](unsigned i) {
+    return mapping.lookup(end->getOperand(i));
+  };
 
   OptimizerRole role;
   builder.setListener(&role);
@@ -184,26 +193,34 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
 
   // The learning rate at this step.
   Value t = emit.cast(number, f32);
-  Value next = emit.add(t, 1.0), zero = emit.scalar(t, 0.0), one = emit.scalar(t, 1.0);
+  Value next = emit.add(t, 1.0), zero = emit.scalar(t, 0.0),
+        one = emit.scalar(t, 1.0);
   // Each branch is computed; none may divide by zero.
   Value rising = emit.div(emit.mul(lrArgument, next),
                           emit.make<nn::MaxOp>(warmupArgument, one));
-  Value span = emit.make<nn::MaxOp>(emit.sub(decayStepsArgument, warmupArgument), one);
-  // Where the warmup goes on to the end of the decay or beyond, the decay is over.
-  Value isSpan = emit.compare(Predicate::GT, decayStepsArgument, warmupArgument);
-  Value done = emit.select(isSpan, emit.div(emit.sub(t, warmupArgument), span), one);
+  Value span =
+      emit.make<nn::MaxOp>(emit.sub(decayStepsArgument, warmupArgument), one);
+  // Where the warmup goes on to the end of the decay or beyond, the decay is
+  // over.
+  Value isSpan =
+      emit.compare(Predicate::GT, decayStepsArgument, warmupArgument);
+  Value done =
+      emit.select(isSpan, emit.div(emit.sub(t, warmupArgument), span), one);
   done = emit.make<nn::MinOp>(emit.make<nn::MaxOp>(done, zero), one);
-  Value wave = emit.mul(
-      emit.add(emit.make<nn::CosOp>(emit.mul(done, M_PI)), 1.0), 0.5);
-  Value falling = emit.add(minLrArgument, emit.mul(emit.sub(lrArgument, minLrArgument), wave));
+  Value wave =
+      emit.mul(emit.add(emit.make<nn::CosOp>(emit.mul(done, M_PI)), 1.0), 0.5);
+  Value falling = emit.add(minLrArgument,
+                           emit.mul(emit.sub(lrArgument, minLrArgument), wave));
   Value constant = emit.compare(Predicate::EQ, decayStepsArgument, 0.0);
-  Value rate = emit.select(emit.compare(Predicate::LT, t, warmupArgument), rising,
-                           emit.select(constant, lrArgument, falling));
+  Value rate = emit.select(emit.compare(Predicate::LT, t, warmupArgument),
+                           rising, emit.select(constant, lrArgument, falling));
 
   // The factor by which gradients are clipped.
   Value norm = emit.cast(resultOf(*normResult), f32);
-  Value factor = emit.make<nn::MinOp>(emit.div(clipArgument, emit.add(norm, 1e-6)), one);
-  Value scale = emit.select(emit.compare(Predicate::GT, clipArgument, 0.0), factor, one);
+  Value factor =
+      emit.make<nn::MinOp>(emit.div(clipArgument, emit.add(norm, 1e-6)), one);
+  Value scale =
+      emit.select(emit.compare(Predicate::GT, clipArgument, 0.0), factor, one);
 
   // 1 - beta^(step + 1), in f64: the difference of nearly equal numbers.
   auto correction = [&](Value beta) {
@@ -217,12 +234,14 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
     correction2 = correction(beta2Argument);
   }
 
-  SmallVector<Value> results{resultOf(*lossResult), resultOf(*normResult), rate};
+  SmallVector<Value> results{resultOf(*lossResult), resultOf(*normResult),
+                             rate};
   SmallVector<DictionaryAttr> resultAttributes;
   auto describe = [&](StringRef resultKind, StringRef name) {
     resultAttributes.push_back(DictionaryAttr::get(
-        context, attribute.getNamedAttr(nn::kResultAttr,
-                                        attribute.getStrArrayAttr({resultKind, name}))));
+        context,
+        attribute.getNamedAttr(nn::kResultAttr,
+                               attribute.getStrArrayAttr({resultKind, name}))));
   };
   for (StringRef name : {"loss", "grad_norm", "learning_rate"})
     describe("result", name);
@@ -235,17 +254,20 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
     SmallVector<Value> updated;
     if (isAdam()) {
       auto update = nn::AdamWOp::create(
-          builder, emit.loc, value, gradient, parameter.state[0], parameter.state[1], rate,
-          beta1Argument, beta2Argument, epsArgument, decay, correction1, correction2, scale);
+          builder, emit.loc, value, gradient, parameter.state[0],
+          parameter.state[1], rate, beta1Argument, beta2Argument, epsArgument,
+          decay, correction1, correction2, scale);
       updated.assign(update->result_begin(), update->result_end());
     } else {
-      auto update = nn::SGDOp::create(builder, emit.loc, value, gradient, parameter.state[0],
-                                      rate, momentumArgument, decay, scale);
+      auto update = nn::SGDOp::create(builder, emit.loc, value, gradient,
+                                      parameter.state[0], rate,
+                                      momentumArgument, decay, scale);
       updated.assign(update->result_begin(), update->result_end());
     }
     results.push_back(updated[0]);
     describe("parameter", name);
-    for (auto [list, state] : llvm::zip_equal(states, llvm::drop_begin(updated)))
+    for (auto [list, state] :
+         llvm::zip_equal(states, llvm::drop_begin(updated)))
       list.push_back(state);
   }
   for (auto [stateKind, list] : llvm::zip_equal(stateKinds, states))

@@ -1,7 +1,7 @@
 //===- Passes.h - From a loss to a training step ---------------*- C++ -*-===//
 //
-// The passes that make the entries of a training artifact of a loss function and
-// its gradient: gradients, step, init, and loss and logits for evaluation.
+// The passes that make the entries of a training artifact of a loss function
+// and its gradient: gradients, step, init, and loss and logits for evaluation.
 //
 //===----------------------------------------------------------------------===//
 

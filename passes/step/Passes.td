@@ -42,10 +42,25 @@ def NNAccumulate : Pass<"nn-accumulate", "::mlir::ModuleOp"> {
     after `--nn-differentiate --nn-accumulate=microbatches=2`, `@gradients` with
 
     ```mlir
-    %n = nn.reduce sum %weights dims [0, 1] : (tensor<4x8xf32>) -> tensor<f32>
-    %sums:2 = nn.microbatches 2 slices(%t : tensor<4x8xi32>) inits(%zero, %zero : tensor<f32>, tensor<f32>) -> tensor<f32>, tensor<f32> {
-    ^bb0(%k: tensor<i32>, %part: tensor<2x8xi32>, %loss: tensor<f32>, %gradient: tensor<f32>):
-      ...
+    func.func @gradients(%w: tensor<f32>, %t: tensor<4x8xi32>) -> (tensor<f32>, tensor<f32>, tensor<f32>) {
+      %all = nn.constant dense<1.0> : tensor<4x8xf32>
+      %n = nn.reduce sum %all dims [0, 1] : (tensor<4x8xf32>) -> tensor<f32>
+      %zero = nn.constant dense<0.0> : tensor<f32>
+      %sums:2 = nn.microbatches 2 slices(%t : tensor<4x8xi32>) inits(%zero, %zero : tensor<f32>, tensor<f32>) -> tensor<f32>, tensor<f32> {
+      ^bb0(%k: tensor<i32>, %part: tensor<2x8xi32>, %loss: tensor<f32>, %gradient: tensor<f32>):
+        %x = nn.cast %part : tensor<2x8xi32> -> tensor<2x8xf32>
+        %y = nn.mul %x, %w : (tensor<2x8xf32>, tensor<f32>) -> tensor<2x8xf32>
+        %s = nn.reduce sum %y dims [0, 1] : (tensor<2x8xf32>) -> tensor<f32>
+        %l = nn.div %s, %n : tensor<f32>
+        %loss1 = nn.add %loss, %l : tensor<f32>
+        %share = nn.div %x, %n : (tensor<2x8xf32>, tensor<f32>) -> tensor<2x8xf32>
+        %dw = nn.reduce sum %share dims [0, 1] : (tensor<2x8xf32>) -> tensor<f32>
+        %gradient1 = nn.add %gradient, %dw : tensor<f32>
+        nn.yield %loss1, %gradient1 : tensor<f32>, tensor<f32>
+      }
+      %squares = nn.reduce sum_of_squares %sums#1 dims [] : (tensor<f32>) -> tensor<f32>
+      %norm = nn.sqrt %squares : tensor<f32>
+      return %sums#0, %sums#1, %norm : tensor<f32>, tensor<f32>, tensor<f32>
     }
     ```
   }];
@@ -79,12 +94,14 @@ def NNAddOptimizer : Pass<"nn-add-optimizer", "::mlir::ModuleOp"> {
     computed in f64: in f32 their relative error would be 1e-3 at beta = 0.9999.
 
     Before, `@gradients(%w, %tokens) -> (loss, gradient of w, grad_norm)`; after
-    `--nn-add-optimizer=kind=sgd`, beside it
+    `--nn-add-optimizer=kind=sgd`, beside it, with arguments w, tokens, momentum of w,
+    step, lr, warmup, min_lr, decay_steps, weight_decay, clip, momentum and results loss,
+    grad_norm, learning_rate, w, momentum of w:
 
     ```mlir
-    func.func @step(%w: tensor<4xf32>, %tokens: tensor<4x8xi32>, %momentum_of_w: tensor<4xf32>,
-        %step: tensor<i32>, %lr: tensor<f32>, %warmup: tensor<f32>, ...)
-        -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>)
+    func.func private @step(tensor<4xf32>, tensor<4x8xi32>, tensor<4xf32>, tensor<i32>,
+      tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+      -> (tensor<f32>, tensor<f32>, tensor<f32>, tensor<4xf32>, tensor<4xf32>)
     ```
   }];
   let options = [

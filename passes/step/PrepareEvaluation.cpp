@@ -15,7 +15,8 @@ using namespace mlir;
 using namespace sheaf;
 
 namespace {
-struct NNPrepareEvaluation : sheaf::impl::NNPrepareEvaluationBase<NNPrepareEvaluation> {
+struct NNPrepareEvaluation
+    : sheaf::impl::NNPrepareEvaluationBase<NNPrepareEvaluation> {
   using NNPrepareEvaluationBase::NNPrepareEvaluationBase;
 
   void runOnOperation() final {
@@ -26,7 +27,8 @@ struct NNPrepareEvaluation : sheaf::impl::NNPrepareEvaluationBase<NNPrepareEvalu
     done.insert(roots.begin(), roots.end());
     for (func::FuncOp root : roots) {
       prepare(root, symbols);
-      if (root.getNumResults() == 1 && !root.getResultAttr(0, nn::kResultAttr)) {
+      if (root.getNumResults() == 1 &&
+          !root.getResultAttr(0, nn::kResultAttr)) {
         Builder builder(&getContext());
         root.setResultAttr(0, nn::kResultAttr,
                            builder.getStrArrayAttr({"result", root.getName()}));
@@ -35,7 +37,8 @@ struct NNPrepareEvaluation : sheaf::impl::NNPrepareEvaluationBase<NNPrepareEvalu
   }
 
 private:
-  LogicalResult findRoots(SymbolTable &symbols, SmallVectorImpl<func::FuncOp> &roots);
+  LogicalResult findRoots(SymbolTable &symbols,
+                          SmallVectorImpl<func::FuncOp> &roots);
   void prepare(func::FuncOp function, SymbolTable &symbols);
 
   /// Whether `function` draws random numbers for dropout, itself or in a call.
@@ -63,8 +66,9 @@ private:
 };
 } // namespace
 
-LogicalResult NNPrepareEvaluation::findRoots(SymbolTable &symbols,
-                                             SmallVectorImpl<func::FuncOp> &roots) {
+LogicalResult
+NNPrepareEvaluation::findRoots(SymbolTable &symbols,
+                               SmallVectorImpl<func::FuncOp> &roots) {
   if (functions.empty()) {
     for (StringRef name : {"loss", "logits"})
       if (auto function = symbols.lookup<func::FuncOp>(name))
@@ -107,7 +111,8 @@ void NNPrepareEvaluation::prepare(func::FuncOp function, SymbolTable &symbols) {
       prepare(made, symbols);
       llvm::BitVector unused(made.getNumArguments());
       for (BlockArgument argument : made.getArguments())
-        if (argument.use_empty() && !callee.getArgument(argument.getArgNumber()).use_empty())
+        if (argument.use_empty() &&
+            !callee.getArgument(argument.getArgNumber()).use_empty())
           unused.set(argument.getArgNumber());
       (void)made.eraseArguments(unused);
       removed[callee] = unused;
@@ -119,12 +124,14 @@ void NNPrepareEvaluation::prepare(func::FuncOp function, SymbolTable &symbols) {
       if (!removed[callee].test(i))
         operands.push_back(operand);
     OpBuilder builder(call);
-    auto replacement = func::CallOp::create(builder, call.getLoc(), target, operands);
+    auto replacement =
+        func::CallOp::create(builder, call.getLoc(), target, operands);
     replacement->setDiscardableAttrs(call->getDiscardableAttrDictionary());
     call->replaceAllUsesWith(replacement);
     call->erase();
     // The original may have been for evaluation alone.
-    if (callee.isPrivate() && SymbolTable::symbolKnownUseEmpty(callee, getOperation())) {
+    if (callee.isPrivate() &&
+        SymbolTable::symbolKnownUseEmpty(callee, getOperation())) {
       StringAttr name = callee.getNameAttr();
       prepared.erase(callee);
       removed.erase(callee);
@@ -139,7 +146,8 @@ void NNPrepareEvaluation::prepare(func::FuncOp function, SymbolTable &symbols) {
   // The entry's own random key goes where nothing reads it any more.
   llvm::BitVector unused(function.getNumArguments());
   for (BlockArgument argument : function.getArguments())
-    if (argument.use_empty() && function.getArgAttr(argument.getArgNumber(), nn::kRngAttr))
+    if (argument.use_empty() &&
+        function.getArgAttr(argument.getArgNumber(), nn::kRngAttr))
       unused.set(argument.getArgNumber());
   (void)function.eraseArguments(unused);
 }

@@ -152,7 +152,8 @@ void Artifact::open() {
   if (textSpace != 0 && length > textSpace)
     fail("damaged: sheaf_manifest_size is {}, the symbol has {} bytes", length,
          textSpace);
-  manifest = Manifest::parse({static_cast<const char *>(text), length});
+  manifestText = {static_cast<const char *>(text), length};
+  manifest = Manifest::parse(manifestText);
 
   if (manifest.target != "cpu")
     fail("compiled for target '{}'; this runtime has the device 'cpu'",

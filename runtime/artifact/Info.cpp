@@ -2,6 +2,7 @@
 #include "sheaf/Error.h"
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 using namespace sheaf;
 
@@ -94,4 +95,13 @@ std::string sheaf::describe(const Artifact &artifact) {
     line("  {:<10} {:>5}  {} FLOPs, {} bytes", kind, std::get<0>(total),
          countText(std::get<1>(total)), countText(std::get<2>(total)));
   return out;
+}
+
+std::string sheaf::describeJson(const Artifact &artifact) {
+  auto manifest = nlohmann::ordered_json::parse(artifact.manifestText);
+  std::map<std::string, int64_t> bytes;
+  for (const BufferInfo &buffer : artifact.manifest.buffers)
+    bytes[std::string(kindName(buffer.kind))] += buffer.bytes;
+  manifest["bytes"] = bytes;
+  return manifest.dump(1) + "\n";
 }

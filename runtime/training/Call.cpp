@@ -23,6 +23,11 @@ std::vector<std::string> namedEntries(const std::string &text,
   return names;
 }
 
+/// KIND:NAME, as docs/design/artifact.md says.
+std::string tensorName(const BufferInfo &buffer) {
+  return fmt::format("{}:{}", kindName(buffer.kind), buffer.name);
+}
+
 /// Reads the tensors of a file into the buffers whose keys they carry.
 void readInputs(Program &program, const std::vector<int> &buffers,
                 const std::string &path) {
@@ -30,22 +35,22 @@ void readInputs(Program &program, const std::vector<int> &buffers,
   std::set<std::string> used;
   for (int index : buffers) {
     const BufferInfo &buffer = program.manifest.buffers[index];
-    auto it = file.tensors.find(buffer.key());
+    auto it = file.tensors.find(tensorName(buffer));
     if (it == file.tensors.end())
       continue;
     const SafetensorsFile::Tensor &tensor = it->second;
     if (tensor.type != buffer.type || tensor.shape != buffer.shape)
-      fail("{}: tensor '{}' is {} {}, the buffer is {} {}", path, buffer.key(),
+      fail("{}: tensor '{}' is {} {}, the buffer is {} {}", path, tensorName(buffer),
            typeName(tensor.type), shapeText(tensor.shape),
            typeName(buffer.type), shapeText(buffer.shape));
     file.read(tensor, buffer.type, program.data(index));
-    used.insert(buffer.key());
+    used.insert(tensorName(buffer));
   }
   for (const auto &[name, tensor] : file.tensors)
     if (!used.count(name)) {
       std::vector<std::string> keys;
       for (int index : buffers)
-        keys.push_back(program.manifest.buffers[index].key());
+        keys.push_back(tensorName(program.manifest.buffers[index]));
       fail("{}: the entries called have no buffer '{}'; they have {}", path,
            name, fmt::join(keys, ", "));
     }
@@ -80,7 +85,7 @@ int sheaf::callEntries(const RunOptions &options, CpuDevice &device,
   for (int index : buffers) {
     const BufferInfo &buffer = manifest.buffers[index];
     tensors.push_back(
-        {buffer.key(), buffer.type, buffer.shape, program.data(index)});
+        {tensorName(buffer), buffer.type, buffer.shape, program.data(index)});
   }
   writeSafetensors(options.outputs, tensors);
   return 0;

@@ -301,11 +301,9 @@ void Training::reportMemory() {
   if (!options.evalData.empty())
     promise = std::max(promise, manifest.entry("loss").arenaBytes);
   int64_t grown = peakMemory() - residentBefore;
-  fmt::print("memory: {} ({} bytes) resident before the first step, peak {} "
-             "({} bytes): {} bytes more; the manifest promises {} bytes "
-             "({:+.1f}%){}\n",
-             bytesText(residentBefore), residentBefore, bytesText(peakMemory()),
-             peakMemory(), grown, promise,
+  fmt::print("memory: before {} peak {} promised {} bytes; grown by {}, {:+.1f}% of the "
+             "promise{}\n",
+             residentBefore, peakMemory(), promise, bytesText(grown),
              promise ? 100.0 * (grown - promise) / promise : 0.0,
              peakWasReset ? "" : "; the peak is that of the whole process");
 }
@@ -396,7 +394,7 @@ int Training::run() {
     program.device.startProfile(static_cast<int64_t>(manifest.kernels.size()));
   Progress progress(first, steps, options.quiet);
   double started = seconds();
-  losses.reserve(std::max<int64_t>(0, steps - first));
+  losses.reserve(std::clamp<int64_t>(steps - first, 0, 1 << 20));
 
   // What was needed up to here goes back, so that the growth of the process
   // from here on is what the steps need.

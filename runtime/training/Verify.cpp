@@ -182,6 +182,14 @@ int sheaf::verify(const RunOptions &options, CpuDevice &device,
   }
   Artifact referenceArtifact(path);
   Program program(artifact, device), reference(referenceArtifact, device);
+  const ModelInfo &model = artifact.manifest.model,
+                  &model1 = referenceArtifact.manifest.model;
+  if (model.batch != model1.batch || model.sequence != model1.sequence ||
+      model.vocab != model1.vocab)
+    fail("{}: is compiled from another model: batch, sequence and vocabulary "
+         "{}, {}, {}; {} has {}, {}, {}",
+         path, model1.batch, model1.sequence, model1.vocab, artifact.path,
+         model.batch, model.sequence, model.vocab);
   program.prepare({"init", "gradients"});
   reference.prepare({"gradients"});
 

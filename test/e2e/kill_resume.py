@@ -6,8 +6,10 @@ of them while a checkpoint is written. After each kill it goes on with --resume.
 At the end its log and its weights must equal those of a run that was never
 killed, to the bit. Exit status 1 where they do not, or where a resume fails.
 
-    kill_resume.py --sheaf-run=PATH --artifact=PATH [--count=50] [--seed=N]
+    kill_resume.py BIN_DIR [--artifact=PATH] [--count=50] [--seed=N]
                    [--data=FILE --token-type=u8]
+
+Without --artifact a small GPT is compiled.
 """
 
 import argparse
@@ -23,8 +25,8 @@ import time
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sheaf-run", required=True)
-    parser.add_argument("--artifact", required=True)
+    parser.add_argument("bin_dir")
+    parser.add_argument("--artifact")
     parser.add_argument("--data", help="default: a text that is written here")
     parser.add_argument("--token-type", default="u8")
     parser.add_argument("--count", type=int, default=50, help="number of kills")
@@ -50,7 +52,16 @@ def main():
         with open(data, "w") as file:
             for i in range(5000):
                 file.write(f"line {i} of {i * 7 % 31}, and {i % 13} more.\n")
-    base = [options.sheaf_run, options.artifact, f"--data={data}",
+    artifact = options.artifact
+    if artifact is None:
+        model = os.path.join(folder, "gpt.mlir")
+        artifact = os.path.join(folder, "gpt.sheaf")
+        subprocess.run([os.path.join(options.bin_dir, "sheaf-model"), "gpt", "--layers=1",
+                        "--hidden=32", "--heads=2", "--vocab=256", "--seq=16", "--batch=4",
+                        "-o", model], check=True)
+        subprocess.run([os.path.join(options.bin_dir, "sheaf-compile"), model, "-o", artifact],
+                       check=True)
+    base = [os.path.join(options.bin_dir, "sheaf-run"), artifact, f"--data={data}",
             f"--token-type={options.token_type}", "--order=random", "--quiet"]
     killed = os.path.join(folder, "killed.jsonl")
     directory = os.path.join(folder, "checkpoints")

@@ -4,8 +4,8 @@
 
 The cases of op_cases.py are differentiated by `sheaf-opt --nn-differentiate`, and what
 that prints is run by interpreter.py, in f64: the functions against their NumPy
-references, the gradients against central differences of the functions. The same once
-more with composite ops decomposed.
+references, the gradients against central differences of the functions. The same again
+with composite ops decomposed, and with each recompute policy.
 """
 
 import argparse
@@ -86,8 +86,11 @@ def main():
     names = ",".join(case.name for case in cases if case.gradient)
     differentiate = f"--nn-differentiate=functions={names}"
     passed = failed = 0
-    for title, passes in (("", [differentiate]),
-                          (" decomposed", [differentiate, "--nn-decompose"])):
+    for title, passes in (
+            ("", [differentiate]),
+            (" decomposed", [differentiate, "--nn-decompose"]),
+            (" selective", [differentiate, "--nn-recompute=policy=selective"]),
+            (" full", [differentiate, "--nn-recompute=policy=full"])):
         passes = [option for option in passes if names or option != differentiate]
         try:
             whole = load(opt, text, passes)

@@ -774,6 +774,35 @@ def programs():
         """%y, %e = func.call @helper_unused(%x, %w, %s, %s) : ({x}, {w}, {s}, {s}) -> ({x}, {s})
   %r = nn.neg %e : {s}""", lambda x, w, s: -marked_layer(x, w, s)[1],
         helpers=marked.replace("helper_marked", "helper_unused"))
+    # A layer that calls a layer twice, with another function between.
+    nested = """func.func private @helper_inner(%x: {x}, %w: {w}) -> {x} attributes {nn.layer} {
+  %a = nn.einsum "ab,bc->ac"(%x, %w) : ({x}, {w}) -> {x}
+  %b = nn.tanh %a : {x}
+  %c = nn.mul %b, %b : {x}
+  return %c : {x}
+}
+func.func private @helper_middle(%x: {x}, %w: {w}) -> {x} {
+  %a = func.call @helper_inner(%x, %w) : ({x}, {w}) -> {x}
+  %b = nn.add %a, %x : {x}
+  return %b : {x}
+}
+func.func private @helper_outer(%x: {x}, %w: {w}, %u: {w}) -> {x} attributes {nn.layer} {
+  %a = func.call @helper_middle(%x, %w) : ({x}, {w}) -> {x}
+  %b = func.call @helper_inner(%a, %u) : ({x}, {w}) -> {x}
+  %c = nn.exp %b : {x}
+  return %c : {x}
+}"""
+
+    def inner(x, w):
+        return np.tanh(x @ w) ** 2
+
+    def outer(x, w, u):
+        return np.exp(inner(inner(x, w) + x, u))
+
+    add("nested_layers", {"x": normal(2, 3), "w": 0.5 * normal(3, 3), "u": 0.5 * normal(3, 3)},
+        """%a = func.call @helper_outer(%x, %w, %u) : ({x}, {w}, {w}) -> {x}
+  %r = func.call @helper_outer(%a, %u, %w) : ({x}, {w}, {w}) -> {x}""",
+        lambda x, w, u: outer(outer(x, w, u), u, w), helpers=nested)
     add("mlp", {"x": normal(2, 3, 4), "w": normal(4, 6), "b": normal(6), "u": normal(6, 4)},
         """%a = nn.einsum "abc,cd->abd"(%x, %w) : ({x}, {w}) -> tensor<2x3x6xf64>
   %c = nn.add %a, %b : (tensor<2x3x6xf64>, {b}) -> tensor<2x3x6xf64>

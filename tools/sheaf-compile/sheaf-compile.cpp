@@ -129,11 +129,15 @@ int main(int argc, char **argv) {
   bool isText = options.emit < Floor::Object;
   if (output.empty() && !isText)
     return fail("an artifact needs a file: give -o FILE");
-  llvm::StringRef path = output.empty() ? llvm::StringRef("-") : llvm::StringRef(output);
+  // A copy: the linker inside resets all command-line options.
+  const std::string path(output.empty() ? llvm::StringRef("-")
+                                        : llvm::StringRef(output.getValue()));
 
   mlir::DialectRegistry registry;
   sheaf::registerSheafDialects(registry);
   mlir::MLIRContext context(registry);
+  // A diagnostic points into the user's file; the op in full can be a whole module.
+  context.printOpOnDiagnostic(false);
   std::string error;
   std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &error);
   if (!file)

@@ -149,7 +149,13 @@ const std::vector<Option> &table() {
          o.verify = true;
          o.reference = v;
        }},
-      flag("info", "shows what the artifact is", &RunOptions::info),
+      {"info", "[json]", "shows what the artifact is; =json prints its manifest",
+       [](RunOptions &o, const std::string &v) {
+         if (!v.empty() && v != "json")
+           wrong("info", v, "no value, or json");
+         o.info = true;
+         o.infoJson = !v.empty();
+       }},
       flag("profile", "shows the time of each kernel at the end",
            &RunOptions::profile),
       flag("memory-report",
@@ -258,7 +264,7 @@ std::string sheaf::helpText() {
   for (const Option &option : table()) {
     std::string left = "  --" + option.name;
     if (!option.value.empty())
-      left += option.value[0] == '[' ? "[=REF]" : "=" + option.value;
+      left += option.value[0] == '[' ? "[=" + option.value.substr(1) : "=" + option.value;
     // Folded to 80 columns.
     std::string line = fmt::format("{:<28}", left);
     if (left.size() >= 28)

@@ -29,16 +29,16 @@ void installSignals() {
 int run(const RunOptions &options) {
   Artifact artifact(options.artifact);
   if (options.info) {
-    fmt::print("{}", describe(artifact));
+    fmt::print("{}", options.infoJson ? describeJson(artifact) : describe(artifact));
     return 0;
   }
   CpuDevice device(options.threads ? options.threads : availableCores());
   checkBlas(device.pool);
   if (!options.call.empty())
     return callEntries(options, device, artifact);
+  installSignals();
   if (options.verify)
     return verify(options, device, artifact);
-  installSignals();
   return train(options, device, artifact);
 }
 } // namespace

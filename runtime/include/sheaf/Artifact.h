@@ -26,6 +26,7 @@ public:
   Artifact &operator=(const Artifact &) = delete;
 
   std::string path;
+  std::string_view manifestText; ///< of the mapped file
   Manifest manifest;
   std::vector<SheafEntry> functions; ///< in the order of manifest.entries
   /// The model as MLIR bytecode; empty where the artifact has none.
@@ -43,6 +44,9 @@ missingCpuFeatures(const std::vector<std::string> &features);
 
 /// The manifest and the machine code's figures, for `sheaf-run --info`.
 std::string describe(const Artifact &artifact);
+
+/// The manifest as JSON, with `bytes` added: the bytes of each kind of buffer.
+std::string describeJson(const Artifact &artifact);
 
 } // namespace sheaf
 

@@ -38,7 +38,7 @@ struct RunOptions {
   std::string prompt;
   bool verify = false;
   std::string reference; ///< empty: made by the sheaf-compile beside us
-  bool info = false, profile = false, memoryReport = false, quiet = false;
+  bool info = false, infoJson = false, profile = false, memoryReport = false, quiet = false;
   std::string call, inputs, outputs;
   std::map<std::string, double> scalars; ///< by buffer name
 };

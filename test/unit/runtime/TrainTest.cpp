@@ -259,18 +259,18 @@ TEST_F(Train, CallEntries) {
   std::vector<int32_t> tokens(64, 5), targets(64, 6);
   std::vector<float> embed(256 * 32, 0.f), head(256 * 32, 0.f), bias(256, 0.f);
   std::vector<NamedTensor> inputs = {
-      {"tokens", SHEAF_I32, {4, 16}, tokens.data()},
-      {"targets", SHEAF_I32, {4, 16}, targets.data()},
-      {"transformer.wte.weight", SHEAF_F32, {256, 32}, embed.data()},
-      {"head.weight", SHEAF_F32, {256, 32}, head.data()},
-      {"head.bias", SHEAF_F32, {256}, bias.data()}};
+      {"batch:tokens", SHEAF_I32, {4, 16}, tokens.data()},
+      {"batch:targets", SHEAF_I32, {4, 16}, targets.data()},
+      {"parameter:transformer.wte.weight", SHEAF_F32, {256, 32}, embed.data()},
+      {"parameter:head.weight", SHEAF_F32, {256, 32}, head.data()},
+      {"parameter:head.bias", SHEAF_F32, {256}, bias.data()}};
   writeSafetensors(in, inputs);
   EXPECT_RUN(runToy("--call=gradients --inputs=" + in + " --outputs=" + out), 0,
              "");
   SafetensorsFile file(out);
   EXPECT_EQ(file.tensors.size(), 10u);
   float loss = 0;
-  file.read(file.tensors.at("loss"), SHEAF_F32, &loss);
+  file.read(file.tensors.at("result:loss"), SHEAF_F32, &loss);
   EXPECT_NEAR(loss, std::log(256), 1e-5);
   std::vector<float> gradient(256);
   file.read(file.tensors.at("gradient:head.bias"), SHEAF_F32, gradient.data());
@@ -282,10 +282,10 @@ TEST_F(Train, CallEntries) {
   EXPECT_RUN(runToy("--call=init,loss --outputs=" + out), 0, "");
   EXPECT_RUN(runToy("--call=nothing"), 1, "it has init, step");
 
-  inputs[0].name = "tokenz";
+  inputs[0].name = "batch:tokenz";
   writeSafetensors(in, inputs);
-  EXPECT_RUN(runToy("--call=loss --inputs=" + in), 1, "no buffer 'tokenz'");
-  inputs[0] = {"tokens", SHEAF_I32, {16, 4}, tokens.data()};
+  EXPECT_RUN(runToy("--call=loss --inputs=" + in), 1, "no buffer 'batch:tokenz'");
+  inputs[0] = {"batch:tokens", SHEAF_I32, {16, 4}, tokens.data()};
   writeSafetensors(in, inputs);
   EXPECT_RUN(runToy("--call=loss --inputs=" + in), 1,
              "is i32 [16, 4], the buffer is i32 [4, 16]");
@@ -299,16 +299,15 @@ TEST_F(Train, MemoryIsWhatTheManifestPromises) {
       "{} {} --data={} --token-type=u8 --steps=3 --quiet --memory-report",
       SHEAF_RUN, toy("toy_large"), data));
   ASSERT_EQ(done.status, 0) << done.output;
-  long long grown = 0, promised = 0;
-  size_t at = done.output.find("): ");
+  long long before = 0, peak = 0, promised = 0;
+  size_t at = done.output.find("memory: ");
   ASSERT_NE(at, std::string::npos) << done.output;
-  at = done.output.rfind("): ");
   ASSERT_EQ(std::sscanf(done.output.c_str() + at,
-                        "): %lld bytes more; the manifest promises %lld",
-                        &grown, &promised),
-            2)
+                        "memory: before %lld peak %lld promised %lld", &before, &peak,
+                        &promised),
+            3)
       << done.output;
-  EXPECT_NEAR(double(grown) / double(promised), 1, 0.05) << done.output;
+  EXPECT_NEAR(double(peak - before) / double(promised), 1, 0.05) << done.output;
 }
 #endif
 
