@@ -2,8 +2,9 @@
 //
 // A value is computed in the outermost loop in which its place is known and is
 // kept there: what does not change in a loop leaves it, nothing is computed
-// twice, and a reduction opens loops of its own in that place. One loop at a time
-// is done several elements at once; what does not depend on it stays scalar.
+// twice, and a reduction opens loops of its own in that place. One loop at a
+// time is done several elements at once; what does not depend on it stays
+// scalar.
 //
 //===----------------------------------------------------------------------===//
 
@@ -70,15 +71,15 @@ private:
   /// `values`.
   using Body = llvm::function_ref<Values(Index, llvm::ArrayRef<mlir::Value>)>;
   Values loop(mlir::Value low, mlir::Value high, int64_t step, int64_t lanes,
-              std::pair<int64_t, int64_t> range, llvm::ArrayRef<mlir::Value> values,
-              Body body);
+              std::pair<int64_t, int64_t> range,
+              llvm::ArrayRef<mlir::Value> values, Body body);
   Values loop(int64_t low, int64_t high, llvm::ArrayRef<mlir::Value> values,
               Body body);
   /// The elements of a loop, `lanes` at once, then what is left one by one.
   /// The length is a multiple of `multiple`.
   void vectorLoop(mlir::Value low, mlir::Value high,
-                  std::pair<int64_t, int64_t> range, int64_t multiple, int64_t lanes,
-                  llvm::function_ref<void(Index)> body);
+                  std::pair<int64_t, int64_t> range, int64_t multiple,
+                  int64_t lanes, llvm::function_ref<void(Index)> body);
   void vectorLoop(int64_t low, int64_t high, int64_t lanes,
                   llvm::function_ref<void(Index)> body);
 
@@ -107,14 +108,16 @@ private:
 
   // Elements.
   mlir::Value element(mlir::Value tensor, const Indices &place);
-  mlir::Value compute(mlir::Operation *op, mlir::Value result, const Indices &place);
+  mlir::Value compute(mlir::Operation *op, mlir::Value result,
+                      const Indices &place);
   mlir::Value computePad(nn::PadOp pad, const Indices &place);
-  mlir::Value computeConcatenate(nn::ConcatenateOp concat, const Indices &place);
+  mlir::Value computeConcatenate(nn::ConcatenateOp concat,
+                                 const Indices &place);
   mlir::Value computeGather(nn::GatherOp gather, const Indices &place);
   mlir::Value computeRandom(nn::RandomOp random, const Indices &place);
   void reduce(llvm::ArrayRef<mlir::Operation *> group, const Indices &place);
-  /// Computes, outside of the open loop, the reductions that an element needs, in
-  /// front of anything else: what they keep is then there.
+  /// Computes, outside of the open loop, the reductions that an element needs,
+  /// in front of anything else: what they keep is then there.
   void reduceFirst(mlir::Value tensor, const Indices &place);
   /// Whether an index is inside its window, and the index there.
   std::pair<mlir::Value, Index> enter(const Window &window);

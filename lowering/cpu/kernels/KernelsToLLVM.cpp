@@ -28,8 +28,8 @@ void addConversions(OpPassManager &pm) {
   functions.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   pm.addPass(createSCFToControlFlowPass());
-  // What LLVM has no intrinsic for becomes a call, before vectors are converted,
-  // of which those calls want the elements.
+  // What LLVM has no intrinsic for becomes a call, before vectors are
+  // converted, of which those calls want the elements.
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());
   pm.addPass(createConvertVectorToLLVMPass());
@@ -78,9 +78,9 @@ void addEntry(ModuleOp module, const KernelInfo &info) {
   builder.setInsertionPointToStart(block);
   SmallVector<Value> arguments;
   for (unsigned i = 0; i < info.buffers; ++i) {
-    Value slot = LLVM::GEPOp::create(builder, loc, pointer, pointer,
-                                     block->getArgument(0),
-                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    Value slot = LLVM::GEPOp::create(
+        builder, loc, pointer, pointer, block->getArgument(0),
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
     auto load = LLVM::LoadOp::create(builder, loc, pointer, slot);
     load.setInvariant(true);
     arguments.push_back(load);
@@ -122,9 +122,10 @@ LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module) {
              << function.getName()
              << "' is not in range form; run cpu-lower-kernels first";
     bool isPrivate = function.isPrivate();
-    kernels.push_back({function.getName().str(), function.getNumArguments() - 2,
-                       isPrivate ? LLVM::Linkage::Internal : LLVM::Linkage::External,
-                       function->getDiscardableAttrDictionary()});
+    kernels.push_back(
+        {function.getName().str(), function.getNumArguments() - 2,
+         isPrivate ? LLVM::Linkage::Internal : LLVM::Linkage::External,
+         function->getDiscardableAttrDictionary()});
   }
   RewritePatternSet patterns(module.getContext());
   populateExpandMathPatterns(patterns);
@@ -162,7 +163,8 @@ struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
   }
 };
 
-struct SplitReductions : sheaf::cpu::impl::SplitReductionsBase<SplitReductions> {
+struct SplitReductions
+    : sheaf::cpu::impl::SplitReductionsBase<SplitReductions> {
   void runOnOperation() final { splitReductions(getOperation()); }
 };
 
@@ -175,9 +177,10 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
   void runOnOperation() final {
     SmallVector<ModuleOp> modules;
     getOperation().walk([&](ModuleOp module) {
-      if (llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
-            return function->hasAttr(kKernelAttr);
-          }))
+      if (llvm::any_of(module.getOps<func::FuncOp>(),
+                       [](func::FuncOp function) {
+                         return function->hasAttr(kKernelAttr);
+                       }))
         modules.push_back(module);
     });
     for (ModuleOp module : modules)

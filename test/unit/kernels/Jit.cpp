@@ -6,12 +6,12 @@
 #include "lowering/cpu/kernels/Kernels.h"
 #include "mlir/Dialect/Bufferization/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/Passes.h"
-#include "mlir/Transforms/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -47,7 +47,8 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
       .run(module, modules);
 }
 
-/// nn to loops on memrefs by way of linalg, in the form of a kernel with one item.
+/// nn to loops on memrefs by way of linalg, in the form of a kernel with one
+/// item.
 static LogicalResult lowerByLinalg(ModuleOp module) {
   PassManager pm(module.getContext());
   pm.addNestedPass<func::FuncOp>(sheaf::createNNToLinalg());
@@ -65,7 +66,8 @@ static LogicalResult lowerByLinalg(ModuleOp module) {
   // Copies as loops: the C library of this process has no memrefCopy.
   module.walk([](memref::CopyOp op) {
     OpBuilder builder(op);
-    linalg::CopyOp::create(builder, op.getLoc(), op.getSource(), op.getTarget());
+    linalg::CopyOp::create(builder, op.getLoc(), op.getSource(),
+                           op.getTarget());
     op.erase();
   });
   PassManager loops(module.getContext());
@@ -78,7 +80,8 @@ static LogicalResult lowerByLinalg(ModuleOp module) {
     Builder builder(module.getContext());
     for (int i = 0; i < 2; ++i)
       if (failed(function.insertArgument(function.getNumArguments(),
-                                         builder.getIndexType(), {}, function.getLoc())))
+                                         builder.getIndexType(), {},
+                                         function.getLoc())))
         return failure();
     function->setAttr(cpu::kExtentAttr, builder.getI64IntegerAttr(1));
     function->setAttr(cpu::kGrainAttr, builder.getI64IntegerAttr(1));
@@ -86,7 +89,8 @@ static LogicalResult lowerByLinalg(ModuleOp module) {
   return success();
 }
 
-std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error, Route route) {
+std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error,
+                                  Route route) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto fail = [&](const llvm::Twine &text) {
@@ -110,10 +114,15 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error, Route rou
     };
     if (!function->hasAttr(cpu::kKernelAttr))
       return;
-    CompiledKernel kernel{function.getName().str(), nullptr,
-                          number(cpu::kExtentAttr), number(cpu::kGrainAttr),
-                          number(cpu::kBytesAttr),  number(cpu::kFlopsAttr), {}};
-    if (auto pairs = function->getAttrOfType<DenseI64ArrayAttr>(cpu::kInPlaceAttr))
+    CompiledKernel kernel{function.getName().str(),
+                          nullptr,
+                          number(cpu::kExtentAttr),
+                          number(cpu::kGrainAttr),
+                          number(cpu::kBytesAttr),
+                          number(cpu::kFlopsAttr),
+                          {}};
+    if (auto pairs =
+            function->getAttrOfType<DenseI64ArrayAttr>(cpu::kInPlaceAttr))
       kernel.inPlace = pairs.asArrayRef().vec();
     result->kernels.push_back(kernel);
   });
@@ -121,7 +130,8 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error, Route rou
     return fail("the kernels were not lowered to LLVM");
 
   auto context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, *context);
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, *context);
   if (!code)
     return fail("no LLVM IR was made");
   auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
@@ -140,7 +150,8 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error, Route rou
     code->print(os, nullptr);
   }
 
-  auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*builder).create();
+  auto jit =
+      llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*builder).create();
   if (!jit)
     return fail(llvm::toString(jit.takeError()));
   if (auto failed = (*jit)->addIRModule(
