@@ -119,6 +119,9 @@ LogicalResult Compilation::makeStep() {
 LogicalResult Compilation::makeExec() {
   if (options.reference && failed(runPasses("decompose", "nn-decompose,canonicalize,cse")))
     return failure();
+  if (!options.reference &&
+      failed(runPasses("reductions", "func.func(cpu-split-reductions)")))
+    return failure();
   return failure(failed(runPasses("buffers", "nn-to-exec")) ||
                  failed(runPasses("place", "exec-place")));
 }

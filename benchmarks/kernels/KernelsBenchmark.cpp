@@ -2,9 +2,9 @@
 //
 //   kernels-benchmark [threads (default 2)] [name]
 //
-// Prints, for kernels of GPT-2's sizes, the time, GB/s (reads and writes of each
-// operand once) and the ratio to a threaded copy that alternates with it in the
-// same run: medians of 9.
+// Prints, for kernels of GPT-2's sizes, the time, GB/s (reads and writes of
+// each operand once) and the ratio to a threaded copy that alternates with it
+// in the same run: medians of 9.
 //
 //===----------------------------------------------------------------------===//
 
@@ -110,7 +110,8 @@ func.func @normal_bench(%key: tensor<4xi32>, %stream: tensor<i32>) -> tensor<409
 };
 
 /// Runs `task` for each of `count` tasks on some threads.
-void parallel(int threads, int64_t count, const std::function<void(int64_t)> &task) {
+void parallel(int threads, int64_t count,
+              const std::function<void(int64_t)> &task) {
   std::atomic<int64_t> next{0};
   auto work = [&] {
     for (int64_t i; (i = next++) < count;)
@@ -127,7 +128,8 @@ void parallel(int threads, int64_t count, const std::function<void(int64_t)> &ta
 double seconds(const std::function<void()> &body) {
   auto start = std::chrono::steady_clock::now();
   body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 double median(std::vector<double> values) {
@@ -141,7 +143,8 @@ char *allocate(size_t bytes) {
 
 bool run(const Case &test, int threads) {
   auto context = Jit::makeContext();
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(test.text, context.get());
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(test.text, context.get());
   if (!module)
     return false;
   auto function = *module->getOps<func::FuncOp>().begin();
@@ -153,8 +156,10 @@ bool run(const Case &test, int threads) {
     for (int64_t i = 0; i < count; ++i) {
       int32_t integer = static_cast<int32_t>((i * 2654435761u) >> 8) % 1000;
       float number = 0.5f + static_cast<float>(std::abs(integer)) / 1000;
-      std::memcpy(data + 4 * i, tensor.getElementType().isF32() ? static_cast<void *>(&number)
-                                                                : static_cast<void *>(&integer),
+      std::memcpy(data + 4 * i,
+                  tensor.getElementType().isF32()
+                      ? static_cast<void *>(&number)
+                      : static_cast<void *>(&integer),
                   4);
     }
     buffers.push_back(data);
@@ -180,7 +185,8 @@ bool run(const Case &test, int threads) {
 
   constexpr int64_t kCopy = 256 << 20, kBlock = 1 << 20;
   static char *from = allocate(kCopy), *to = allocate(kCopy);
-  static bool touched = (std::memset(from, 1, kCopy), std::memset(to, 2, kCopy), true);
+  static bool touched =
+      (std::memset(from, 1, kCopy), std::memset(to, 2, kCopy), true);
   (void)touched;
   int64_t tasks = (kernel.extent + kernel.grain - 1) / kernel.grain;
   std::vector<double> kernelTimes, copyTimes;
@@ -188,7 +194,8 @@ bool run(const Case &test, int threads) {
     double k = seconds([&] {
       parallel(threads, tasks, [&](int64_t task) {
         int64_t begin = task * kernel.grain;
-        kernel.entry(buffers.data(), begin, std::min(begin + kernel.grain, kernel.extent));
+        kernel.entry(buffers.data(), begin,
+                     std::min(begin + kernel.grain, kernel.extent));
       });
     });
     double c = seconds([&] {
@@ -206,13 +213,16 @@ bool run(const Case &test, int threads) {
     copyTimes.push_back(c);
   }
   double time = median(kernelTimes);
-  double rate = kernel.bytes / time * 1e-9, copy = 2 * kCopy / median(copyTimes) * 1e-9;
+  double rate = kernel.bytes / time * 1e-9,
+         copy = 2 * kCopy / median(copyTimes) * 1e-9;
   llvm::outs() << llvm::formatv(
-      "{0,-20} {1,8:F2} ms {2,7:F2} GB/s  ratio {3,5:F2}   copy {4,6:F2} GB/s   compiled in {5,5:F0} ms\n",
+      "{0,-20} {1,8:F2} ms {2,7:F2} GB/s  ratio {3,5:F2}   copy {4,6:F2} GB/s  "
+      " compiled in {5,5:F0} ms\n",
       test.name, time * 1e3, rate, rate / copy, copy, compile * 1e3);
   llvm::outs().flush();
   for (size_t i = 0; i < buffers.size(); ++i)
-    if (std::find(buffers.begin(), buffers.begin() + i, buffers[i]) == buffers.begin() + i)
+    if (std::find(buffers.begin(), buffers.begin() + i, buffers[i]) ==
+        buffers.begin() + i)
       std::free(buffers[i]);
   return true;
 }

@@ -145,23 +145,47 @@ struct Scalars {
     if (isFloat(a)) {
       arith::CmpFPredicate p = arith::CmpFPredicate::OEQ;
       switch (predicate) {
-      case Predicate::EQ: p = arith::CmpFPredicate::OEQ; break;
-      case Predicate::NE: p = arith::CmpFPredicate::UNE; break;
-      case Predicate::LT: p = arith::CmpFPredicate::OLT; break;
-      case Predicate::LE: p = arith::CmpFPredicate::OLE; break;
-      case Predicate::GT: p = arith::CmpFPredicate::OGT; break;
-      case Predicate::GE: p = arith::CmpFPredicate::OGE; break;
+      case Predicate::EQ:
+        p = arith::CmpFPredicate::OEQ;
+        break;
+      case Predicate::NE:
+        p = arith::CmpFPredicate::UNE;
+        break;
+      case Predicate::LT:
+        p = arith::CmpFPredicate::OLT;
+        break;
+      case Predicate::LE:
+        p = arith::CmpFPredicate::OLE;
+        break;
+      case Predicate::GT:
+        p = arith::CmpFPredicate::OGT;
+        break;
+      case Predicate::GE:
+        p = arith::CmpFPredicate::OGE;
+        break;
       }
       return compare(p, widen(a), widen(b));
     }
     arith::CmpIPredicate p = arith::CmpIPredicate::eq;
     switch (predicate) {
-    case Predicate::EQ: p = arith::CmpIPredicate::eq; break;
-    case Predicate::NE: p = arith::CmpIPredicate::ne; break;
-    case Predicate::LT: p = arith::CmpIPredicate::slt; break;
-    case Predicate::LE: p = arith::CmpIPredicate::sle; break;
-    case Predicate::GT: p = arith::CmpIPredicate::sgt; break;
-    case Predicate::GE: p = arith::CmpIPredicate::sge; break;
+    case Predicate::EQ:
+      p = arith::CmpIPredicate::eq;
+      break;
+    case Predicate::NE:
+      p = arith::CmpIPredicate::ne;
+      break;
+    case Predicate::LT:
+      p = arith::CmpIPredicate::slt;
+      break;
+    case Predicate::LE:
+      p = arith::CmpIPredicate::sle;
+      break;
+    case Predicate::GT:
+      p = arith::CmpIPredicate::sgt;
+      break;
+    case Predicate::GE:
+      p = arith::CmpIPredicate::sge;
+      break;
     }
     return compare(p, a, b);
   }
@@ -195,7 +219,8 @@ Value lowering::buildScalar(OpBuilder &builder, Location loc, Operation *op,
                             ValueRange operands) {
   Scalars s{builder, loc};
   if (auto cast = dyn_cast<CastOp>(op))
-    return buildCast(builder, loc, operands[0], cast.getType().getElementType());
+    return buildCast(builder, loc, operands[0],
+                     cast.getType().getElementType());
   if (auto compare = dyn_cast<CompareOp>(op))
     return s.compare(compare.getPredicate(), operands[0], operands[1]);
   if (isa<SelectOp>(op))
@@ -219,10 +244,10 @@ Value lowering::buildCast(OpBuilder &builder, Location loc, Value value,
   auto fromFloat = dyn_cast<FloatType>(from);
   auto toFloat = dyn_cast<FloatType>(element);
   if (element.isInteger(1))
-    return fromFloat ? s.compare(arith::CmpFPredicate::UNE, s.widen(value),
-                                 s.number(s.widen(value), 0))
-                     : s.compare(arith::CmpIPredicate::ne, value,
-                                 s.number(value, 0));
+    return fromFloat
+               ? s.compare(arith::CmpFPredicate::UNE, s.widen(value),
+                           s.number(s.widen(value), 0))
+               : s.compare(arith::CmpIPredicate::ne, value, s.number(value, 0));
   if (fromFloat && toFloat) {
     if (toFloat.getWidth() > fromFloat.getWidth())
       return s.make<arith::ExtFOp>(to, value);
@@ -263,9 +288,11 @@ Value lowering::buildCombine(OpBuilder &builder, Location loc, ReduceKind kind,
   bool floats = isFloat(a);
   switch (kind) {
   case ReduceKind::Max:
-    return floats ? s.make<arith::MaximumFOp>(a, b) : s.make<arith::MaxSIOp>(a, b);
+    return floats ? s.make<arith::MaximumFOp>(a, b)
+                  : s.make<arith::MaxSIOp>(a, b);
   case ReduceKind::Min:
-    return floats ? s.make<arith::MinimumFOp>(a, b) : s.make<arith::MinSIOp>(a, b);
+    return floats ? s.make<arith::MinimumFOp>(a, b)
+                  : s.make<arith::MinSIOp>(a, b);
   default:
     return floats ? s.make<arith::AddFOp>(a, b) : s.make<arith::AddIOp>(a, b);
   }
@@ -291,9 +318,11 @@ std::pair<Value, Value> lowering::buildPhilox(OpBuilder &builder, Location loc,
   Value k[2] = {key[0], key[1]};
   Type wide = withElement(c[0].getType(), builder.getI64Type());
   auto multiply = [&](Value a, uint32_t factor) -> std::pair<Value, Value> {
-    Value product = s.make<arith::MulIOp>(s.make<arith::ExtUIOp>(wide, a),
-                                          buildNumber(builder, loc, wide, factor));
-    Value high = s.make<arith::ShRUIOp>(product, buildNumber(builder, loc, wide, 32));
+    Value product =
+        s.make<arith::MulIOp>(s.make<arith::ExtUIOp>(wide, a),
+                              buildNumber(builder, loc, wide, factor));
+    Value high =
+        s.make<arith::ShRUIOp>(product, buildNumber(builder, loc, wide, 32));
     return {s.make<arith::TruncIOp>(c[0].getType(), high),
             s.make<arith::TruncIOp>(c[0].getType(), product)};
   };
@@ -303,8 +332,10 @@ std::pair<Value, Value> lowering::buildPhilox(OpBuilder &builder, Location loc,
   for (int round = 0; round < 10; ++round) {
     auto [high0, low0] = multiply(c[0], 0xD2511F53u);
     auto [high1, low1] = multiply(c[2], 0xCD9E8D57u);
-    Value first = s.make<arith::XOrIOp>(s.make<arith::XOrIOp>(high1, c[1]), k[0]);
-    Value third = s.make<arith::XOrIOp>(s.make<arith::XOrIOp>(high0, c[3]), k[1]);
+    Value first =
+        s.make<arith::XOrIOp>(s.make<arith::XOrIOp>(high1, c[1]), k[0]);
+    Value third =
+        s.make<arith::XOrIOp>(s.make<arith::XOrIOp>(high0, c[3]), k[1]);
     c[0] = first;
     c[1] = low1;
     c[2] = third;
@@ -325,7 +356,8 @@ Value lowering::buildRandom(OpBuilder &builder, Location loc,
   };
   auto scaled = [&](Value integer) -> Value {
     Value number = s.make<arith::SIToFPOp>(compute, integer);
-    return s.make<arith::MulFOp>(number, s.number(number, std::ldexp(1.0, -24)));
+    return s.make<arith::MulFOp>(number,
+                                 s.number(number, std::ldexp(1.0, -24)));
   };
   if (distribution == Distribution::Uniform)
     return s.narrow(scaled(bits(word0)), element);
@@ -333,16 +365,20 @@ Value lowering::buildRandom(OpBuilder &builder, Location loc,
   Value v = scaled(bits(word1));
   Value radius = s.make<math::SqrtOp>(
       s.make<arith::MulFOp>(s.number(u, -2), s.make<math::LogOp>(u)));
-  Value angle = s.make<arith::MulFOp>(v, s.number(v, 2 * 3.14159265358979323846));
-  return s.narrow(s.make<arith::MulFOp>(radius, s.make<math::CosOp>(angle)), element);
+  Value angle =
+      s.make<arith::MulFOp>(v, s.number(v, 2 * 3.14159265358979323846));
+  return s.narrow(s.make<arith::MulFOp>(radius, s.make<math::CosOp>(angle)),
+                  element);
 }
 
-Value lowering::buildGreater(OpBuilder &builder, Location loc, Value a, Value b) {
+Value lowering::buildGreater(OpBuilder &builder, Location loc, Value a,
+                             Value b) {
   Scalars s{builder, loc};
   a = s.widen(a);
   b = s.widen(b);
   Value larger = s.compare(arith::CmpFPredicate::OGT, a, b);
-  Value onlyA = s.make<arith::AndIOp>(s.compare(arith::CmpFPredicate::UNO, a, a),
-                                      s.compare(arith::CmpFPredicate::ORD, b, b));
+  Value onlyA =
+      s.make<arith::AndIOp>(s.compare(arith::CmpFPredicate::UNO, a, a),
+                            s.compare(arith::CmpFPredicate::ORD, b, b));
   return s.make<arith::OrIOp>(larger, onlyA);
 }

@@ -2,11 +2,12 @@
 //
 // The meaning of each elementwise nn op on single elements, in arith and math.
 // Both the conversion to linalg and the kernels are built from it, and it works
-// on scalars as well as on vectors, so that there is one definition of every op.
+// on scalars as well as on vectors, so that there is one definition of every
+// op.
 //
-// Numerics: bf16 and f16 are computed in f32 and rounded once an op; an i1 is an
-// i1. Nothing carries fast-math flags: bits do not depend on how loops are cut
-// or vectorised.
+// Numerics: bf16 and f16 are computed in f32 and rounded once an op; an i1 is
+// an i1. Nothing carries fast-math flags: bits do not depend on how loops are
+// cut or vectorised.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +59,8 @@ mlir::Value buildAccumulate(mlir::OpBuilder &builder, mlir::Location loc,
 /// numbers: as easy as 1, 2, 3") for i32 scalars or vectors.
 std::pair<mlir::Value, mlir::Value>
 buildPhilox(mlir::OpBuilder &builder, mlir::Location loc,
-            llvm::ArrayRef<mlir::Value> counter, llvm::ArrayRef<mlir::Value> key);
+            llvm::ArrayRef<mlir::Value> counter,
+            llvm::ArrayRef<mlir::Value> key);
 
 /// The element of `nn.random` from the two words, of float type `element`.
 mlir::Value buildRandom(mlir::OpBuilder &builder, mlir::Location loc,

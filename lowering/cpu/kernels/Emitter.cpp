@@ -10,6 +10,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace sheaf;
@@ -43,8 +44,8 @@ Emitter::Emitter(func::FuncOp source, func::FuncOp kernel)
   func::ReturnOp::create(builder(), loc);
   builder().setInsertionPoint(entry->getTerminator());
   unsigned inputs = source.getNumArguments();
-  for (auto [tensor, memref] :
-       llvm::zip(source.getArguments(), entry->getArguments().take_front(inputs)))
+  for (auto [tensor, memref] : llvm::zip(
+           source.getArguments(), entry->getArguments().take_front(inputs)))
     buffers[tensor] = memref;
   for (unsigned i = 0; i < source.getNumResults(); ++i)
     outputs.push_back(entry->getArgument(inputs + i));
@@ -66,8 +67,8 @@ Emitter::Emitter(func::FuncOp source, func::FuncOp kernel)
 }
 
 void Emitter::open(Block *body) {
-  auto scope = std::make_unique<Scope>(
-      Scope{OpBuilder::atBlockBegin(body), {}, {}});
+  auto scope =
+      std::make_unique<Scope>(Scope{OpBuilder::atBlockBegin(body), {}, {}, {}});
   scopes.push_back(std::move(scope));
 }
 
@@ -76,12 +77,10 @@ void Emitter::close(Operation *loop) {
   builder().setInsertionPointAfter(loop);
 }
 
-Value Emitter::constant(int64_t value) {
-  return first(Index(value));
-}
+Value Emitter::constant(int64_t value) { return first(Index(value)); }
 
-Emitter::Values Emitter::loop(Value low, Value high, int64_t step, int64_t lanes,
-                              std::pair<int64_t, int64_t> range,
+Emitter::Values Emitter::loop(Value low, Value high, int64_t step,
+                              int64_t lanes, std::pair<int64_t, int64_t> range,
                               ArrayRef<Value> values, Body body) {
   Value by = constant(step);
   auto loop = make<scf::ForOp>(low, high, by, values);
@@ -90,9 +89,10 @@ Emitter::Values Emitter::loop(Value low, Value high, int64_t step, int64_t lanes
   open(loop.getBody());
   Index index = indexing.of(indexing.addLoop(range.first, range.second, depth(),
                                              lanes, loop.getInductionVar()));
-  Values next = body(index, llvm::to_vector(llvm::map_range(
-                                loop.getRegionIterArgs(),
-                                [](BlockArgument arg) -> Value { return arg; })));
+  Values next =
+      body(index, llvm::to_vector(llvm::map_range(
+                      loop.getRegionIterArgs(),
+                      [](BlockArgument arg) -> Value { return arg; })));
   if (!values.empty())
     make<scf::YieldOp>(next);
   close(loop);
@@ -101,20 +101,31 @@ Emitter::Values Emitter::loop(Value low, Value high, int64_t step, int64_t lanes
 
 Emitter::Values Emitter::loop(int64_t low, int64_t high, ArrayRef<Value> values,
                               Body body) {
-  return loop(constant(low), constant(high), 1, 1, {low, high - 1}, values, body);
+  return loop(constant(low), constant(high), 1, 1, {low, high - 1}, values,
+              body);
 }
 
-void Emitter::vectorLoop(Value low, Value high, std::pair<int64_t, int64_t> range,
+void Emitter::vectorLoop(Value low, Value high,
+                         std::pair<int64_t, int64_t> range, int64_t multiple,
                          int64_t lanes, llvm::function_ref<void(Index)> body) {
   auto run = [&](Index index, ArrayRef<Value>) -> Values {
     body(index);
     return {};
   };
-  Value length = make<arith::SubIOp>(high, low);
-  Value rest = make<arith::RemUIOp>(length, constant(lanes));
-  Value middle = make<arith::SubIOp>(high, rest);
-  loop(low, middle, lanes, lanes, range, {}, run);
-  loop(middle, high, 1, 1, range, {}, run);
+  // Wide vectors first, then narrow ones, then single elements, as far as the
+  // length may leave some over.
+  for (int64_t now = lanes;; now = now > kLanes ? kLanes : 1) {
+    if (multiple % now == 0) {
+      loop(low, high, now, now, range, {}, run);
+      return;
+    }
+    Value rest =
+        make<arith::RemUIOp>(make<arith::SubIOp>(high, low), constant(now));
+    Value middle = make<arith::SubIOp>(high, rest);
+    loop(low, middle, now, now, range, {}, run);
+    low = middle;
+    multiple = std::gcd(multiple, now);
+  }
 }
 
 void Emitter::vectorLoop(int64_t low, int64_t high, int64_t lanes,
@@ -147,7 +158,8 @@ static int64_t lanesOf(Value value) {
 Value Emitter::spread(Value scalar, int64_t lanes) {
   if (lanes == 1 || isa<VectorType>(scalar.getType()))
     return scalar;
-  return make<vector::BroadcastOp>(VectorType::get(lanes, scalar.getType()), scalar);
+  return make<vector::BroadcastOp>(VectorType::get(lanes, scalar.getType()),
+                                   scalar);
 }
 
 void Emitter::align(Values &values) {
@@ -164,7 +176,7 @@ Value Emitter::variable(unsigned number, bool allLanes) {
   if (v.kind == Variable::Kind::Loop) {
     if (v.lanes == 1 || !allLanes)
       return v.value;
-        auto type = VectorType::get(v.lanes, builder().getIndexType());
+    auto type = VectorType::get(v.lanes, builder().getIndexType());
     Value steps = make<arith::ConstantOp>(DenseElementsAttr::get(type, [&] {
       SmallVector<Attribute> numbers;
       for (int64_t lane = 0; lane < v.lanes; ++lane)
@@ -287,15 +299,16 @@ Value Emitter::load(Value buffer, const Index &offset, Type element) {
   if (lanes.count == 1) {
     loaded = make<memref::LoadOp>(buffer, first(offset));
   } else if (lanes.step == 1) {
-    loaded = make<vector::LoadOp>(VectorType::get(lanes.count, type.getElementType()),
-                                  buffer, first(offset));
+    loaded = make<vector::LoadOp>(
+        VectorType::get(lanes.count, type.getElementType()), buffer,
+        first(offset));
   } else {
     SmallVector<Value> elements;
     Value places = lanes.step ? Value() : all(offset);
     for (int64_t lane = 0; lane < lanes.count; ++lane) {
-      Value place =
-          lanes.step ? first(indexing.add(offset, Index(lane * *lanes.step)))
-                     : make<vector::ExtractOp>(places, lane).getResult();
+      Value place = lanes.step
+                        ? first(indexing.add(offset, Index(lane * *lanes.step)))
+                        : make<vector::ExtractOp>(places, lane).getResult();
       elements.push_back(make<memref::LoadOp>(buffer, place));
     }
     loaded = make<vector::FromElementsOp>(
@@ -323,8 +336,9 @@ void Emitter::store(Value value, Value buffer, const Index &offset) {
   }
   Value places = lanes.step ? Value() : all(offset);
   for (int64_t lane = 0; lane < lanes.count; ++lane) {
-    Value place = lanes.step ? first(indexing.add(offset, Index(lane * *lanes.step)))
-                             : make<vector::ExtractOp>(places, lane).getResult();
+    Value place = lanes.step
+                      ? first(indexing.add(offset, Index(lane * *lanes.step)))
+                      : make<vector::ExtractOp>(places, lane).getResult();
     make<memref::StoreOp>(make<vector::ExtractOp>(value, lane), buffer, place);
   }
 }
@@ -339,8 +353,10 @@ Value Emitter::element(Value tensor, const Indices &place) {
   auto &known = scopes.back()->elements;
   if (auto it = known.find(key); it != known.end())
     return it->second;
-  Value value;
-  if (Operation *op = tensor.getDefiningOp())
+  Value value = findRow(tensor, place);
+  if (value)
+    ;
+  else if (Operation *op = tensor.getDefiningOp())
     value = compute(op, tensor, place);
   else
     value = load(bufferOf(tensor),
@@ -382,18 +398,22 @@ Value Emitter::compute(Operation *op, Value result, const Indices &place) {
       .Case<ReduceOp, EinsumOp>([&](auto) {
         auto group = groupOf.find(op);
         Operation *single[] = {op};
-        reduce(group == groupOf.end() ? ArrayRef<Operation *>(single) : group->second,
+        reduce(group == groupOf.end() ? ArrayRef<Operation *>(single)
+                                      : group->second,
                place);
         return scopes.back()->elements.at({result.getAsOpaquePointer(), place});
       })
       .Case([&](PadOp pad) { return computePad(pad, place); })
-      .Case([&](ConcatenateOp concat) { return computeConcatenate(concat, place); })
+      .Case([&](ConcatenateOp concat) {
+        return computeConcatenate(concat, place);
+      })
       .Case([&](GatherOp gather) { return computeGather(gather, place); });
 }
 
 /// `number`, which is in [0, size), as an index; `base` is what it depends on.
 Index Emitter::clamped(Value number, const Index &base, int64_t size) {
-  unsigned variable = indexing.addData(0, size - 1, depth(), lanesOf(number), number);
+  unsigned variable =
+      indexing.addData(0, size - 1, depth(), lanesOf(number), number);
   indexing[variable].base = base;
   return indexing.of(variable);
 }
@@ -403,10 +423,12 @@ std::pair<Value, Index> Emitter::enter(const Window &window) {
     return {Value(), window.inner};
   At at(*this, indexing.depth(window.inner));
   Value inner = all(window.inner);
-  auto like = [&](int64_t number) { return spread(constant(number), lanesOf(inner)); };
+  auto like = [&](int64_t number) {
+    return spread(constant(number), lanesOf(inner));
+  };
   Value low = make<arith::CmpIOp>(arith::CmpIPredicate::sge, inner, like(0));
-  Value high =
-      make<arith::CmpIOp>(arith::CmpIPredicate::sle, inner, like(window.last()));
+  Value high = make<arith::CmpIOp>(arith::CmpIPredicate::sle, inner,
+                                   like(window.last()));
   Value inside = make<arith::AndIOp>(low, high);
   // Outside, something inside is read that nobody uses.
   Value safe = make<arith::MaxSIOp>(
@@ -490,13 +512,15 @@ Value Emitter::computeGather(GatherOp gather, const Indices &place) {
     Value safe = make<arith::SelectOp>(inside, id, zero);
     Type type = withElement(id.getType(), builder().getIndexType());
     Value number = make<arith::IndexCastOp>(type, safe);
-    row = clamped(number,
-                  indexing.linearize(at, gather.getIndices().getType().getShape()),
-                  size);
+    row = clamped(
+        number,
+        indexing.linearize(at, gather.getIndices().getType().getShape()), size);
   }
-  Value value = element(gather.getTable(), gatherTablePlace(gather, place, row));
-  Values operands{inside, value, buildNumber(builder(), loc,
-                                             gather.getType().getElementType(), 0)};
+  Value value =
+      element(gather.getTable(), gatherTablePlace(gather, place, row));
+  Values operands{
+      inside, value,
+      buildNumber(builder(), loc, gather.getType().getElementType(), 0)};
   align(operands);
   return make<arith::SelectOp>(operands[0], operands[1], operands[2]);
 }
@@ -521,10 +545,79 @@ Value Emitter::computeRandom(RandomOp random, const Indices &place) {
   }
   operands.append({stream, key[2], key[0], key[1]});
   align(operands);
-  auto [word0, word1] = buildPhilox(builder(), loc, ArrayRef(operands).take_front(4),
-                                    ArrayRef(operands).drop_front(4));
+  auto [word0, word1] =
+      buildPhilox(builder(), loc, ArrayRef(operands).take_front(4),
+                  ArrayRef(operands).drop_front(4));
   return buildRandom(builder(), loc, random.getDistribution(), word0, word1,
                      random.getType().getElementType());
+}
+
+//===----------------------------------------------------------------------===//
+// Rows that are kept
+//===----------------------------------------------------------------------===//
+
+/// Whether an op is worth a store and a load.
+static bool takesLong(Operation *op) {
+  return isa<ExpOp, LogOp, TanhOp, ErfOp, SigmoidOp, SinOp, CosOp, PowOp>(op);
+}
+
+Value Emitter::findRow(Value tensor, const Indices &place) {
+  for (const std::unique_ptr<Scope> &scope : scopes)
+    for (const Row &row : scope->rows) {
+      if (row.tensor != tensor)
+        continue;
+      bool same = true;
+      for (auto [i, index] : llvm::enumerate(place))
+        same &= i == row.dim || index == row.place[i];
+      if (same)
+        return load(row.buffer, place[row.dim],
+                    tensorOf(tensor).getElementType());
+    }
+  return {};
+}
+
+void Emitter::keepRows(const Index &index, int64_t size,
+                       std::vector<Row> &rows) {
+  // Stacks of threads are small, and more would not stay in the cache.
+  constexpr int64_t kLimit = 32 << 10;
+  unsigned variable = index.terms[0].variable;
+  for (auto &[key, value] : scopes.back()->elements) {
+    Value tensor = Value::getFromOpaquePointer(key.first);
+    Operation *op = tensor.getDefiningOp();
+    if (!op || !takesLong(op) || tensor.hasOneUse())
+      continue;
+    const Indices &place = key.second;
+    std::optional<unsigned> dim;
+    bool simple = true;
+    for (auto [i, at] : llvm::enumerate(place)) {
+      if (at == index)
+        dim = i;
+      else
+        simple &= !indexing.dependsOn(at, variable);
+    }
+    if (!dim || !simple || tensorOf(tensor).getDimSize(*dim) != size)
+      continue;
+    // The loop for the rest of a row comes after that of its vectors.
+    auto known = llvm::find_if(rows, [&](const Row &row) {
+      return row.tensor == tensor && row.dim == *dim;
+    });
+    if (known == rows.end()) {
+      Type element = tensorOf(tensor).getElementType();
+      int64_t bytes = size * element.getIntOrFloatBitWidth() / 8;
+      if (element.isInteger(1) || keptBytes + bytes > kLimit)
+        continue;
+      keptBytes += bytes;
+      Value buffer;
+      {
+        At at(*this, 0);
+        buffer = make<memref::AllocaOp>(MemRefType::get({size}, element),
+                                        builder().getI64IntegerAttr(64));
+      }
+      rows.push_back({tensor, place, *dim, buffer});
+      known = std::prev(rows.end());
+    }
+    store(value, known->buffer, index);
+  }
 }
 
 //===----------------------------------------------------------------------===//
@@ -551,8 +644,8 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
         again ? indexing.delinearize(indexing.linearize(reduced, now), sizes)
               : Indices(reduced);
     for (Operation *op : group)
-      for (auto [operand, at] :
-           llvm::zip_equal(op->getOperands(), reducedPlaces(op, place, original)))
+      for (auto [operand, at] : llvm::zip_equal(
+               op->getOperands(), reducedPlaces(op, place, original)))
         (void)next.visit(operand, at);
     if (!again) {
       Indices offsets;
@@ -576,16 +669,17 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
     placeLanes = std::max(placeLanes, indexing.lanes(index).count);
   // Vectors along the last loop, where the place is one element and memory is
   // read in order.
-  bool vectors = placeLanes == 1 && !joined.empty() && joined.back() >= kLanes &&
-                 alongRows >= across;
+  bool vectors = placeLanes == 1 && !joined.empty() &&
+                 joined.back() >= kLanes && alongRows >= across;
 
-  // What is carried: the accumulator of each op, first the vectors, if any, then
-  // those for the rest of the last loop.
+  // What is carried: the accumulator of each op, first the vectors, if any,
+  // then those for the rest of the last loop.
   SmallVector<ReduceKind> kinds;
   Values carried;
   auto addAccumulators = [&](int64_t lanes) {
     for (Operation *op : group) {
-      Type element = getAccumulatorType(tensorOf(op->getResult(0)).getElementType());
+      Type element =
+          getAccumulatorType(tensorOf(op->getResult(0)).getElementType());
       Type type = lanes > 1 ? VectorType::get(lanes, element) : element;
       kinds.push_back(kindOf(op));
       carried.push_back(buildNeutral(builder(), loc, kinds.back(), type));
@@ -595,6 +689,11 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
     addAccumulators(kLanes);
   addAccumulators(placeLanes);
   unsigned count = group.size();
+
+  // One row in one pass: what is costly and needed again is kept.
+  std::vector<Row> rows;
+  bool keeps = placeLanes == 1 && joined.size() == 1 && sizes.size() == 1 &&
+               pieces.size() == 1;
 
   Indices loops;
   auto step = [&](ArrayRef<Value> accumulators) -> Values {
@@ -607,16 +706,20 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
       Value &accumulator = result[offset + i];
       Type element = getElementTypeOrSelf(accumulator.getType());
       Values inputs;
-      for (auto [operand, at] :
-           llvm::zip_equal(op->getOperands(), reducedPlaces(op, place, original)))
-        inputs.push_back(buildCast(builder(), loc, this->element(operand, at), element));
+      for (auto [operand, at] : llvm::zip_equal(
+               op->getOperands(), reducedPlaces(op, place, original)))
+        inputs.push_back(
+            buildCast(builder(), loc, this->element(operand, at), element));
       inputs.push_back(accumulator);
       align(inputs);
       accumulator =
           inputs.size() == 3
               ? make<math::FmaOp>(inputs[0], inputs[1], inputs[2]).getResult()
-              : buildAccumulate(builder(), loc, kindOf(op), inputs[0], inputs[1]);
+              : buildAccumulate(builder(), loc, kindOf(op), inputs[0],
+                                inputs[1]);
     }
+    if (keeps)
+      keepRows(loops.back(), joined.back(), rows);
     return result;
   };
   auto neutral = [&](ArrayRef<Value> like) {
@@ -641,16 +744,18 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
     std::pair<int64_t, int64_t> range{low, high - 1};
     int64_t stretch = kStretch * lanes;
     if (!sums || (high - low) <= 2 * stretch)
-      return loop(constant(low), constant(high), lanes, lanes, range, values, body);
+      return loop(constant(low), constant(high), lanes, lanes, range, values,
+                  body);
     int64_t middle = low + (high - low) / stretch * stretch;
-    values = loop(
-        constant(low), constant(middle), stretch, 1, {low, middle - 1}, values,
-        [&](Index start, ArrayRef<Value> totals) {
-          Value from = first(start);
-          Value to = make<arith::AddIOp>(from, constant(stretch));
-          Values part = loop(from, to, lanes, lanes, range, neutral(totals), body);
-          return combine(totals, part);
-        });
+    values =
+        loop(constant(low), constant(middle), stretch, 1, {low, middle - 1},
+             values, [&](Index start, ArrayRef<Value> totals) {
+               Value from = first(start);
+               Value to = make<arith::AddIOp>(from, constant(stretch));
+               Values part =
+                   loop(from, to, lanes, lanes, range, neutral(totals), body);
+               return combine(totals, part);
+             });
     if (high > middle) {
       Values part = loop(constant(middle), constant(high), lanes, lanes, range,
                          neutral(values), body);
@@ -684,6 +789,7 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
     return now;
   };
   Values totals = nest(0, carried);
+  llvm::append_range(scopes.back()->rows, rows);
 
   for (auto [i, op] : llvm::enumerate(group)) {
     ReduceKind kind = kindOf(op);
@@ -714,6 +820,17 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
   }
 }
 
+void Emitter::reduceFirst(Value tensor, const Indices &place) {
+  Demand demand(indexing);
+  (void)demand.visit(tensor, place);
+  for (const Demand::Reduction &reduction : demand.reductions)
+    if (!reduction.nested && indexing.depth(reduction.place) < depth() &&
+        llvm::all_of(reduction.place, [&](const Index &index) {
+          return indexing.isKnown(index);
+        }))
+      element(reduction.op->getResult(0), reduction.place);
+}
+
 //===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
@@ -722,7 +839,8 @@ void Emitter::emit(const Plan &plan) {
   for (const auto &group : plan.groups)
     for (Operation *op : group)
       groupOf[op] = group;
-  auto results = cast<func::ReturnOp>(source.front().getTerminator()).getOperands();
+  auto results =
+      cast<func::ReturnOp>(source.front().getTerminator()).getOperands();
   unsigned count = plan.sizes.size();
   Indices loops(count);
   Value begin = kernel.getArguments().drop_back().back();
@@ -731,12 +849,14 @@ void Emitter::emit(const Plan &plan) {
   // Stores the results whose loops are those that are open.
   auto stores = [&](unsigned opened) {
     std::vector<std::tuple<Value, Value, Index>> stored;
-    for (auto [result, own, output] : llvm::zip(results, plan.loopsOf, outputs)) {
+    for (auto [result, own, output] :
+         llvm::zip(results, plan.loopsOf, outputs)) {
       if (own != opened)
         continue;
       Index offset = indexing.linearize(ArrayRef(loops).take_front(own),
                                         ArrayRef(plan.sizes).take_front(own));
       Indices place = indexing.delinearize(offset, tensorOf(result).getShape());
+      reduceFirst(result, place);
       stored.emplace_back(element(result, place), output, offset);
     }
     for (auto [value, output, offset] : stored)
@@ -765,7 +885,8 @@ void Emitter::emit(const Plan &plan) {
       Value to = first(indexing.add(low, Index(plan.block)));
       if (size % plan.block)
         to = make<arith::MinSIOp>(to, constant(size));
-      vectorLoop(from, to, {0, size - 1}, plan.lanes, body);
+      vectorLoop(from, to, {0, size - 1}, std::gcd(size, plan.block),
+                 plan.lanes, body);
     } else {
       int64_t low = 0;
       for (int64_t high : plan.pieces) {
@@ -807,8 +928,7 @@ void Emitter::emitTopK(TopKOp op) {
     return make<arith::OrIOp>(greater, tie);
   };
   auto input = [&](Index row, Index at) {
-    Indices place =
-        indexing.delinearize(row, type.getShape().drop_back());
+    Indices place = indexing.delinearize(row, type.getShape().drop_back());
     place.push_back(at);
     return element(op.getInput(), place);
   };
@@ -819,23 +939,23 @@ void Emitter::emitTopK(TopKOp op) {
          Value none = buildNumber(builder(), loc, number, 0);
          loop(0, k, {none, i32Constant(-1)},
               [&](Index j, ArrayRef<Value> last) -> Values {
-                Values best = loop(
-                    0, length, {none, i32Constant(-1)},
-                    [&](Index at, ArrayRef<Value> best) -> Values {
-                      Value x = input(row, at), i = asInteger(at, i32);
-                      Value minus = i32Constant(-1);
-                      Value isFirst = make<arith::CmpIOp>(arith::CmpIPredicate::eq,
-                                                          last[1], minus);
-                      Value left = make<arith::OrIOp>(
-                          isFirst, before(last[0], last[1], x, i));
-                      Value isNone = make<arith::CmpIOp>(arith::CmpIPredicate::eq,
-                                                         best[1], minus);
-                      Value better = make<arith::OrIOp>(
-                          isNone, before(x, i, best[0], best[1]));
-                      Value take = make<arith::AndIOp>(left, better);
-                      return {make<arith::SelectOp>(take, x, best[0]),
-                              make<arith::SelectOp>(take, i, best[1])};
-                    });
+                Values best =
+                    loop(0, length, {none, i32Constant(-1)},
+                         [&](Index at, ArrayRef<Value> best) -> Values {
+                           Value x = input(row, at), i = asInteger(at, i32);
+                           Value minus = i32Constant(-1);
+                           Value isFirst = make<arith::CmpIOp>(
+                               arith::CmpIPredicate::eq, last[1], minus);
+                           Value left = make<arith::OrIOp>(
+                               isFirst, before(last[0], last[1], x, i));
+                           Value isNone = make<arith::CmpIOp>(
+                               arith::CmpIPredicate::eq, best[1], minus);
+                           Value better = make<arith::OrIOp>(
+                               isNone, before(x, i, best[0], best[1]));
+                           Value take = make<arith::AndIOp>(left, better);
+                           return {make<arith::SelectOp>(take, x, best[0]),
+                                   make<arith::SelectOp>(take, i, best[1])};
+                         });
                 Index offset = indexing.add(indexing.scale(row, k), j);
                 for (auto [value, output] : llvm::zip(best, outputs))
                   store(value, output, offset);
@@ -875,22 +995,24 @@ void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock) {
              make<arith::AddIOp>(low, constant(rowBlock)), constant(rows));
          auto offset = [&](Index row, Index column) {
            return indexing.add(
-               indexing.scale(indexing.add(indexing.scale(part, rows), row), width),
+               indexing.scale(indexing.add(indexing.scale(part, rows), row),
+                              width),
                column);
          };
-         loop(low, high, 1, 1, {0, rows - 1}, {}, [&](Index row, ArrayRef<Value>) {
-           vectorLoop(0, width, kLanes, [&](Index column) {
-             store(buildNumber(builder(), loc, element, 0), outputs[0],
-                   offset(row, column));
-           });
-           return Values();
-         });
+         loop(low, high, 1, 1, {0, rows - 1}, {},
+              [&](Index row, ArrayRef<Value>) {
+                vectorLoop(0, width, kLanes, [&](Index column) {
+                  store(buildNumber(builder(), loc, element, 0), outputs[0],
+                        offset(row, column));
+                });
+                return Values();
+              });
          loop(0, count, {}, [&](Index i, ArrayRef<Value>) {
            Indices which = indexing.delinearize(i, chosen);
            Indices place{ArrayRef<Index>(front).take_front(batch)};
            llvm::append_range(place, which);
-           Value id = make<arith::IndexCastOp>(builder().getIndexType(),
-                                               this->element(op.getIndices(), place));
+           Value id = make<arith::IndexCastOp>(
+               builder().getIndexType(), this->element(op.getIndices(), place));
            Value inside = make<arith::AndIOp>(
                make<arith::CmpIOp>(arith::CmpIPredicate::sge, id, low),
                make<arith::CmpIOp>(arith::CmpIPredicate::slt, id, high));

@@ -2,8 +2,9 @@
 //
 // A value is computed in the outermost loop in which its place is known and is
 // kept there: what does not change in a loop leaves it, nothing is computed
-// twice, and a reduction opens loops of its own in that place. One loop at a time
-// is done several elements at once; what does not depend on it stays scalar.
+// twice, and a reduction opens loops of its own in that place. One loop at a
+// time is done several elements at once; what does not depend on it stays
+// scalar.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,9 +30,18 @@ public:
 private:
   using Values = llvm::SmallVector<mlir::Value>;
 
+  /// The elements of a tensor along dimension `dim`, kept in `buffer` for loops
+  /// that come later: a function that takes long is computed once.
+  struct Row {
+    mlir::Value tensor;
+    Indices place; ///< without what it has in `dim`
+    unsigned dim;
+    mlir::Value buffer;
+  };
   /// The body of a loop (or the function), in which code is added at `builder`.
   struct Scope {
     mlir::OpBuilder builder;
+    std::vector<Row> rows;
     std::map<std::pair<void *, Indices>, mlir::Value> elements;
     std::map<std::pair<Index, bool>, mlir::Value> numbers;
   };
@@ -61,14 +71,15 @@ private:
   /// `values`.
   using Body = llvm::function_ref<Values(Index, llvm::ArrayRef<mlir::Value>)>;
   Values loop(mlir::Value low, mlir::Value high, int64_t step, int64_t lanes,
-              std::pair<int64_t, int64_t> range, llvm::ArrayRef<mlir::Value> values,
-              Body body);
+              std::pair<int64_t, int64_t> range,
+              llvm::ArrayRef<mlir::Value> values, Body body);
   Values loop(int64_t low, int64_t high, llvm::ArrayRef<mlir::Value> values,
               Body body);
   /// The elements of a loop, `lanes` at once, then what is left one by one.
+  /// The length is a multiple of `multiple`.
   void vectorLoop(mlir::Value low, mlir::Value high,
-                  std::pair<int64_t, int64_t> range, int64_t lanes,
-                  llvm::function_ref<void(Index)> body);
+                  std::pair<int64_t, int64_t> range, int64_t multiple,
+                  int64_t lanes, llvm::function_ref<void(Index)> body);
   void vectorLoop(int64_t low, int64_t high, int64_t lanes,
                   llvm::function_ref<void(Index)> body);
 
@@ -90,14 +101,24 @@ private:
   /// The one-dimensional memref of an argument or constant.
   mlir::Value bufferOf(mlir::Value tensor);
 
+  // Rows that are kept.
+  mlir::Value findRow(mlir::Value tensor, const Indices &place);
+  /// Keeps what the open loop over `index`, [0, size), has computed so far.
+  void keepRows(const Index &index, int64_t size, std::vector<Row> &rows);
+
   // Elements.
   mlir::Value element(mlir::Value tensor, const Indices &place);
-  mlir::Value compute(mlir::Operation *op, mlir::Value result, const Indices &place);
+  mlir::Value compute(mlir::Operation *op, mlir::Value result,
+                      const Indices &place);
   mlir::Value computePad(nn::PadOp pad, const Indices &place);
-  mlir::Value computeConcatenate(nn::ConcatenateOp concat, const Indices &place);
+  mlir::Value computeConcatenate(nn::ConcatenateOp concat,
+                                 const Indices &place);
   mlir::Value computeGather(nn::GatherOp gather, const Indices &place);
   mlir::Value computeRandom(nn::RandomOp random, const Indices &place);
   void reduce(llvm::ArrayRef<mlir::Operation *> group, const Indices &place);
+  /// Computes, outside of the open loop, the reductions that an element needs,
+  /// in front of anything else: what they keep is then there.
+  void reduceFirst(mlir::Value tensor, const Indices &place);
   /// Whether an index is inside its window, and the index there.
   std::pair<mlir::Value, Index> enter(const Window &window);
   Index clamped(mlir::Value number, const Index &base, int64_t size);
@@ -109,6 +130,7 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   llvm::DenseMap<mlir::Operation *, llvm::ArrayRef<mlir::Operation *>> groupOf;
   llvm::SmallVector<mlir::Value> outputs;
+  int64_t keptBytes = 0;
 };
 
 } // namespace sheaf::cpu

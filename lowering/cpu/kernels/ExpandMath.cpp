@@ -39,7 +39,9 @@ struct Steps {
   Value fma(Value a, Value b, Value c) { return make<math::FmaOp>(a, b, c); }
   Value fma(Value a, double b, Value c) { return fma(a, number(a, b), c); }
   Value abs(Value a) { return make<math::AbsFOp>(a); }
-  Value select(Value c, Value a, Value b) { return make<arith::SelectOp>(c, a, b); }
+  Value select(Value c, Value a, Value b) {
+    return make<arith::SelectOp>(c, a, b);
+  }
   Value less(Value a, Value b) {
     return make<arith::CmpFOp>(arith::CmpFPredicate::OLT, a, b);
   }
@@ -63,11 +65,19 @@ struct Steps {
   Value fromBits(Value a, FloatType type) {
     return make<arith::BitcastOp>(withElement(a.getType(), type), a);
   }
-  Value iadd(Value a, int64_t b) { return make<arith::AddIOp>(a, number(a, b)); }
-  Value iand(Value a, int64_t b) { return make<arith::AndIOp>(a, number(a, b)); }
+  Value iadd(Value a, int64_t b) {
+    return make<arith::AddIOp>(a, number(a, b));
+  }
+  Value iand(Value a, int64_t b) {
+    return make<arith::AndIOp>(a, number(a, b));
+  }
   Value shl(Value a, int64_t b) { return make<arith::ShLIOp>(a, number(a, b)); }
-  Value shr(Value a, int64_t b) { return make<arith::ShRUIOp>(a, number(a, b)); }
-  Value sar(Value a, int64_t b) { return make<arith::ShRSIOp>(a, number(a, b)); }
+  Value shr(Value a, int64_t b) {
+    return make<arith::ShRUIOp>(a, number(a, b));
+  }
+  Value sar(Value a, int64_t b) {
+    return make<arith::ShRSIOp>(a, number(a, b));
+  }
   Value icompare(arith::CmpIPredicate predicate, Value a, int64_t b) {
     return make<arith::CmpIOp>(predicate, a, number(a, b));
   }
@@ -76,7 +86,8 @@ struct Steps {
     Type to = withElement(a.getType(), builder.getIntegerType(width));
     if (now == width)
       return a;
-    return now < width ? make<arith::ExtUIOp>(to, a) : make<arith::TruncIOp>(to, a);
+    return now < width ? make<arith::ExtUIOp>(to, a)
+                       : make<arith::TruncIOp>(to, a);
   }
 
   /// c[0] + c[1] x + ...
@@ -87,15 +98,17 @@ struct Steps {
     return sum;
   }
   Value extend(Value a) {
-    return make<arith::ExtFOp>(withElement(a.getType(), builder.getF64Type()), a);
+    return make<arith::ExtFOp>(withElement(a.getType(), builder.getF64Type()),
+                               a);
   }
   Value truncate(Value a) {
-    return make<arith::TruncFOp>(withElement(a.getType(), builder.getF32Type()), a);
+    return make<arith::TruncFOp>(withElement(a.getType(), builder.getF32Type()),
+                                 a);
   }
 
-  /// x rounded to an integer, as a float and as an integer, for |x| < 2^22 (f32)
-  /// or 2^51 (f64): the sum with 1.5 * 2^23 has no bits behind the point. NaN
-  /// gives any integer.
+  /// x rounded to an integer, as a float and as an integer, for |x| < 2^22
+  /// (f32) or 2^51 (f64): the sum with 1.5 * 2^23 has no bits behind the point.
+  /// NaN gives any integer.
   std::pair<Value, Value> round(Value x) {
     bool wide = getElementTypeOrSelf(x.getType()).isF64();
     double magic = std::ldexp(1.5, wide ? 52 : 23);
@@ -115,8 +128,9 @@ struct Steps {
     auto [n, integer] = round(mul(x, 1.44269504088896341));
     Value r = fma(n, -0.693145751953125, x);
     r = fma(n, -1.42860682030941723e-6, r);
-    Value tail = polynomial(r, {4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
-                                8.368780622e-03, 1.381446475e-03});
+    Value tail =
+        polynomial(r, {4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
+                       8.368780622e-03, 1.381446475e-03});
     Value e = add(fma(mul(r, r), tail, r), 1);
     // Two factors, as 2^n alone can be too large or too small.
     Value half = sar(integer, 1);
@@ -139,10 +153,10 @@ struct Steps {
     Value e = make<arith::SIToFPOp>(x.getType(), exponent);
     e = add(e, select(tiny, number(x, -23), number(x, 0)));
     Value f = add(m, -1);
-    Value tail = polynomial(
-        f, {3.333331008e-01, -2.499998639e-01, 2.000225363e-01, -1.666928028e-01,
-            1.421808471e-01, -1.238346459e-01, 1.187666150e-01, -1.179684874e-01,
-            6.915213532e-02});
+    Value tail =
+        polynomial(f, {3.333331008e-01, -2.499998639e-01, 2.000225363e-01,
+                       -1.666928028e-01, 1.421808471e-01, -1.238346459e-01,
+                       1.187666150e-01, -1.179684874e-01, 6.915213532e-02});
     Value square = mul(f, f);
     Value low = fma(e, 1.42860682030941723e-6, mul(mul(square, f), tail));
     low = fma(square, -0.5, low);
@@ -156,8 +170,9 @@ struct Steps {
   Value tanh(Value x) {
     Value size = abs(x);
     Value z = mul(x, x);
-    Value tail = polynomial(z, {-3.333332961e-01, 1.333315789e-01, -5.394056277e-02,
-                                2.166634505e-02, -8.091964384e-03, 2.064662036e-03});
+    Value tail =
+        polynomial(z, {-3.333332961e-01, 1.333315789e-01, -5.394056277e-02,
+                       2.166634505e-02, -8.091964384e-03, 2.064662036e-03});
     Value small = fma(mul(x, z), tail, x);
     // 1 - 2 / (e^2|x| + 1), with the sign of x.
     Value e = exp(add(size, size));
@@ -169,15 +184,17 @@ struct Steps {
   Value erf(Value x) {
     Value size = abs(x);
     Value z = mul(x, x);
-    Value small = mul(x, polynomial(z, {1.128379167e+00, -3.761263848e-01,
-                                        1.128378275e-01, -2.686544582e-02,
-                                        5.221074874e-03, -8.484711394e-04,
-                                        1.127054409e-04, -9.680135240e-06}));
+    Value small = mul(
+        x, polynomial(z, {1.128379167e+00, -3.761263848e-01, 1.128378275e-01,
+                          -2.686544582e-02, 5.221074874e-03, -8.484711394e-04,
+                          1.127054409e-04, -9.680135240e-06}));
     // 1 - e^-q(|x|), where q is fitted to -log erfc.
-    Value cut = select(is(arith::CmpFPredicate::OGT, size, 4), number(x, 4), size);
-    Value q = polynomial(cut, {-1.880402304e-04, 1.129578424e+00, 6.332198931e-01,
-                               1.084185773e-01, -2.520825674e-02, 4.204561874e-03,
-                               -4.413363770e-04, 2.168684995e-05});
+    Value cut =
+        select(is(arith::CmpFPredicate::OGT, size, 4), number(x, 4), size);
+    Value q =
+        polynomial(cut, {-1.880402304e-04, 1.129578424e+00, 6.332198931e-01,
+                         1.084185773e-01, -2.520825674e-02, 4.204561874e-03,
+                         -4.413363770e-04, 2.168684995e-05});
     Value large = sub(number(x, 1), exp(make<arith::NegFOp>(q)));
     large = make<math::CopySignOp>(large, x);
     return select(less(size, 1.0), small, large);
@@ -247,7 +264,8 @@ struct Steps {
 
     Value whole = make<math::FloorOp>(power);
     Value half = mul(power, 0.5);
-    Value isWhole = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, whole, power);
+    Value isWhole =
+        make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, whole, power);
     Value isEven = make<arith::CmpFOp>(arith::CmpFPredicate::OEQ,
                                        make<math::FloorOp>(half), half);
     Value negative =
@@ -255,10 +273,11 @@ struct Steps {
     Value one = number(isWhole, -1);
     Value isOdd = both(isWhole, make<arith::XOrIOp>(isEven, one));
     result = select(both(negative, isOdd), make<arith::NegFOp>(result), result);
-    // A negative finite base needs a whole power (infinite ones count as whole).
+    // A negative finite base needs a whole power (infinite ones count as
+    // whole).
     Value finite = is(arith::CmpFPredicate::OGT, base, -INFINITY);
-    Value invalid = both(both(less(base, 0.0), finite),
-                         make<arith::XOrIOp>(isWhole, one));
+    Value invalid =
+        both(both(less(base, 0.0), finite), make<arith::XOrIOp>(isWhole, one));
     invalid = either(invalid, either(isNaN(base), isNaN(power)));
     result = select(invalid, number(result, NAN), result);
     Value unit = either(equal(power, 0), equal(base, 1));
@@ -277,7 +296,8 @@ struct Steps {
     Value word = bits(near);
     Value exact = make<arith::CmpFOp>(arith::CmpFPredicate::UEQ, back, x);
     Value odd = icompare(arith::CmpIPredicate::ne, iand(word, 1), 0);
-    Value below = make<arith::CmpFOp>(arith::CmpFPredicate::OLT, abs(back), abs(x));
+    Value below =
+        make<arith::CmpFOp>(arith::CmpFPredicate::OLT, abs(back), abs(x));
     Value step = select(below, number(word, 1), number(word, -1));
     Value moved = make<arith::AddIOp>(word, step);
     word = select(either(exact, odd), word, moved);
@@ -316,7 +336,8 @@ struct Steps {
     Value sign = iand(shr(word, 24), 0x80);
     Value size = iand(word, 0x7fffffff);
     Value odd = iand(shr(size, shift), 1);
-    Value rounded = make<arith::AddIOp>(iadd(size, (1 << (shift - 1)) - 1), odd);
+    Value rounded =
+        make<arith::AddIOp>(iadd(size, (1 << (shift - 1)) - 1), odd);
     // The exponent 2^least has code 1.
     Value normal =
         iadd(shr(rounded, shift), -((format.least + 126) << format.mantissa));
@@ -336,10 +357,12 @@ struct Steps {
     Value word = resize(bits(x), 32);
     Value sign = shl(iand(word, 0x80), 24);
     Value code = iand(word, 0x7f);
-    Value normal = iadd(shl(code, 23 - format.mantissa), (format.least + 126) << 23);
+    Value normal =
+        iadd(shl(code, 23 - format.mantissa), (format.least + 126) << 23);
     Type f32 = withElement(x.getType(), builder.getF32Type());
     Value steps = make<arith::SIToFPOp>(f32, code);
-    Value subnormal = bits(mul(steps, std::ldexp(1.0, format.least - format.mantissa)));
+    Value subnormal =
+        bits(mul(steps, std::ldexp(1.0, format.least - format.mantissa)));
     Value isSmall =
         icompare(arith::CmpIPredicate::slt, code, 1 << format.mantissa);
     Value result = select(isSmall, subnormal, normal);
@@ -366,6 +389,22 @@ struct ExpandF32 : OpRewritePattern<Op> {
   }
 };
 
+/// The larger (smaller) of two, NaN where either is, in three instructions; of
+/// zeros the second. What LLVM makes of these ops also orders the signs of
+/// zeros, for twice the time.
+template <typename Op, arith::CmpFPredicate predicate>
+struct ExpandExtreme : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const final {
+    Steps s{rewriter, op.getLoc()};
+    Value a = op.getLhs(), b = op.getRhs();
+    // A comparison with NaN is false and leaves a, NaN or not.
+    Value chosen = s.select(s.make<arith::CmpFOp>(predicate, b, a), b, a);
+    rewriter.replaceOp(op, s.select(s.isNaN(b), b, chosen));
+    return success();
+  }
+};
+
 struct ExpandTruncation : OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::TruncFOp op,
@@ -379,7 +418,8 @@ struct ExpandTruncation : OpRewritePattern<arith::TruncFOp> {
     if (from.isF64())
       x = s.roundToOdd(x);
     else if (!from.isF32())
-      x = s.make<arith::ExtFOp>(withElement(x.getType(), rewriter.getF32Type()), x);
+      x = s.make<arith::ExtFOp>(withElement(x.getType(), rewriter.getF32Type()),
+                                x);
     if (to.isF16())
       x = s.make<arith::TruncFOp>(op.getType(), x);
     else
@@ -398,7 +438,8 @@ struct ExpandExtension : OpRewritePattern<arith::ExtFOp> {
     if (from.isF32() || from.isF16())
       return rewriter.notifyMatchFailure(op, "the machine does this");
     Steps s{rewriter, op.getLoc()};
-    Value x = from.isBF16() ? s.decodeBF16(op.getIn()) : s.decodeF8(op.getIn(), from);
+    Value x =
+        from.isBF16() ? s.decodeBF16(op.getIn()) : s.decodeF8(op.getIn(), from);
     if (to.isF64())
       x = s.make<arith::ExtFOp>(op.getType(), x);
     else if (!to.isF32())
@@ -418,9 +459,12 @@ Value expandPow(Steps s, ValueRange v) { return s.pow(v[0], v[1]); }
 } // namespace
 
 void sheaf::cpu::populateExpandMathPatterns(RewritePatternSet &patterns) {
-  patterns.add<ExpandF32<math::ExpOp, expandExp>, ExpandF32<math::LogOp, expandLog>,
-               ExpandF32<math::TanhOp, expandTanh>, ExpandF32<math::ErfOp, expandErf>,
-               ExpandF32<math::SinOp, expandSin>, ExpandF32<math::CosOp, expandCos>,
-               ExpandF32<math::PowFOp, expandPow>, ExpandTruncation, ExpandExtension>(
-      patterns.getContext());
+  patterns.add<
+      ExpandF32<math::ExpOp, expandExp>, ExpandF32<math::LogOp, expandLog>,
+      ExpandF32<math::TanhOp, expandTanh>, ExpandF32<math::ErfOp, expandErf>,
+      ExpandF32<math::SinOp, expandSin>, ExpandF32<math::CosOp, expandCos>,
+      ExpandF32<math::PowFOp, expandPow>,
+      ExpandExtreme<arith::MaximumFOp, arith::CmpFPredicate::OGT>,
+      ExpandExtreme<arith::MinimumFOp, arith::CmpFPredicate::OLT>,
+      ExpandTruncation, ExpandExtension>(patterns.getContext());
 }

@@ -9,19 +9,23 @@ using namespace llvm;
 
 unsigned Indexing::addLoop(int64_t low, int64_t high, unsigned depth,
                            int64_t lanes, mlir::Value value) {
-  variables.push_back({Variable::Kind::Loop, low, high, depth, lanes, Index(), 1, value});
+  variables.push_back(
+      {Variable::Kind::Loop, low, high, depth, lanes, Index(), 1, value});
   return variables.size() - 1;
 }
 
 unsigned Indexing::addData(int64_t low, int64_t high, unsigned depth,
                            int64_t lanes, mlir::Value value) {
-  variables.push_back({Variable::Kind::Data, low, high, depth, lanes, Index(), 1, value});
+  variables.push_back(
+      {Variable::Kind::Data, low, high, depth, lanes, Index(), 1, value});
   return variables.size() - 1;
 }
 
-unsigned Indexing::derived(Variable::Kind kind, const Index &base, int64_t divisor) {
+unsigned Indexing::derived(Variable::Kind kind, const Index &base,
+                           int64_t divisor) {
   for (auto [i, variable] : enumerate(variables))
-    if (variable.kind == kind && variable.divisor == divisor && variable.base == base)
+    if (variable.kind == kind && variable.divisor == divisor &&
+        variable.base == base)
       return i;
   auto [low, high] = range(base);
   if (kind == Variable::Kind::Div) {
@@ -31,8 +35,8 @@ unsigned Indexing::derived(Variable::Kind kind, const Index &base, int64_t divis
     low = 0;
     high = divisor - 1;
   }
-  variables.push_back(
-      {kind, low, high, depth(base), lanes(base).count, base, divisor, nullptr});
+  variables.push_back({kind, low, high, depth(base), lanes(base).count, base,
+                       divisor, nullptr});
   return variables.size() - 1;
 }
 
@@ -70,7 +74,8 @@ Index Indexing::add(const Index &a, const Index &b) {
   Index sum(a.constant + b.constant);
   auto i = a.terms.begin(), j = b.terms.begin();
   while (i != a.terms.end() || j != b.terms.end()) {
-    if (j == b.terms.end() || (i != a.terms.end() && i->variable < j->variable)) {
+    if (j == b.terms.end() ||
+        (i != a.terms.end() && i->variable < j->variable)) {
       sum.terms.push_back(*i++);
     } else if (i == a.terms.end() || j->variable < i->variable) {
       sum.terms.push_back(*j++);
@@ -155,8 +160,10 @@ std::pair<int64_t, int64_t> Indexing::range(const Index &index) const {
   int64_t low = index.constant, high = index.constant;
   for (const Index::Term &term : index.terms) {
     const Variable &variable = variables[term.variable];
-    low += term.coefficient * (term.coefficient > 0 ? variable.low : variable.high);
-    high += term.coefficient * (term.coefficient > 0 ? variable.high : variable.low);
+    low += term.coefficient *
+           (term.coefficient > 0 ? variable.low : variable.high);
+    high += term.coefficient *
+            (term.coefficient > 0 ? variable.high : variable.low);
   }
   return {low, high};
 }
@@ -183,6 +190,15 @@ bool Indexing::dependsOn(const Index &index, unsigned variable) const {
     return (v.kind == Variable::Kind::Div || v.kind == Variable::Kind::Mod ||
             v.kind == Variable::Kind::Data) &&
            dependsOn(v.base, variable);
+  });
+}
+
+bool Indexing::isKnown(const Index &index) const {
+  return all_of(index.terms, [&](const Index::Term &term) {
+    const Variable &v = variables[term.variable];
+    bool derived =
+        v.kind == Variable::Kind::Div || v.kind == Variable::Kind::Mod;
+    return derived ? isKnown(v.base) : static_cast<bool>(v.value);
   });
 }
 

@@ -2,8 +2,8 @@
 //
 // While a kernel is planned and emitted, the place of an element is a tuple of
 // indices, and an index is a linear expression over variables: loop counters,
-// quotients and remainders by a constant, and numbers read from data. Ranges are
-// known, so that a reshape there and back, or a flat loop over several
+// quotients and remainders by a constant, and numbers read from data. Ranges
+// are known, so that a reshape there and back, or a flat loop over several
 // dimensions, costs no division, and equal places are recognised as equal.
 //
 //===----------------------------------------------------------------------===//
@@ -59,8 +59,8 @@ struct Variable {
   /// The scope (loop depth) in which the value is known.
   unsigned depth = 0;
   /// Lanes of a vector: 1 where all have one value. A `Loop` variable with
-  /// several lanes stands for `value`, `value` + 1, ...; another one is a vector
-  /// of indices.
+  /// several lanes stands for `value`, `value` + 1, ...; another one is a
+  /// vector of indices.
   int64_t lanes = 1;
   /// Div, Mod: floor(base / divisor) and the rest.
   Index base;
@@ -98,6 +98,8 @@ public:
   unsigned depth(llvm::ArrayRef<Index> place) const;
   /// Whether `index` depends on `variable`, through quotients and rests, too.
   bool dependsOn(const Index &index, unsigned variable) const;
+  /// Whether all variables of `index` have values, so that it can be computed.
+  bool isKnown(const Index &index) const;
   /// The number of lanes of `index`, and by how much it rises from one lane to
   /// the next; no step where that differs.
   struct Lanes {

@@ -1,16 +1,17 @@
 //===- Kernels.h - Kernels for the CPU -------------------------*- C++ -*-===//
 //
-// Turns an outlined function of nn ops into a CPU kernel, in two steps: loops on
-// memrefs that do a range of an index space (what `--emit=exec` shows), then the
-// LLVM dialect with the signature of `SheafKernel` in runtime/include/sheaf/abi.h.
+// Turns an outlined function of nn ops into a CPU kernel, in two steps: loops
+// on memrefs that do a range of an index space (what `--emit=exec` shows), then
+// the LLVM dialect with the signature of `SheafKernel` in
+// runtime/include/sheaf/abi.h.
 //
 // A group of ops is one kernel where its results can be computed item by item:
-// any elementwise and data-moving ops, and reductions. All results must have the
-// elements of the largest one, or those of its leading dimensions. The items
-// are, in this order of preference, rows (the dimensions on which all reductions
-// depend), blocks of columns (where reductions run over leading dimensions), or
-// blocks of elements. `nn.top_k` and `nn.gather_grad` end a kernel of their own
-// and may have producers in it.
+// any elementwise and data-moving ops, and reductions. All results must have
+// the elements of the largest one, or those of its leading dimensions. The
+// items are, in this order of preference, rows (the dimensions on which all
+// reductions depend), blocks of columns (where reductions run over leading
+// dimensions), or blocks of elements. `nn.top_k` and `nn.gather_grad` end a
+// kernel of their own and may have producers in it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,29 +52,33 @@ inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
 mlir::FailureOr<mlir::func::FuncOp> lowerKernel(mlir::func::FuncOp kernel,
                                                 int64_t vectorBytes = 64);
 
-/// The same for a kernel whose only op is `nn.attention` or `nn.attention_grad`,
-/// with the op's operands as arguments in their order; of the gradient's results it
-/// returns either the first three or the fourth.
+/// The same for a kernel whose only op is `nn.attention` or
+/// `nn.attention_grad`, with the op's operands as arguments in their order; of
+/// the gradient's results it returns either the first three or the fourth.
 mlir::FailureOr<mlir::func::FuncOp> lowerAttention(mlir::func::FuncOp kernel,
                                                    int64_t vectorBytes);
 
 /// Whether `ops`, which use only each other and values from outside, can be one
 /// kernel whose results are the values used outside of `ops` (or by nobody).
 /// Fills `why` where not.
-bool isOneKernel(llvm::ArrayRef<mlir::Operation *> ops, std::string *why = nullptr);
+bool isOneKernel(llvm::ArrayRef<mlir::Operation *> ops,
+                 std::string *why = nullptr);
 
 /// Rewrites reductions in `function` whose results are few and inputs large, so
-/// that no kernel does much work in one item: first over fixed blocks, then over
-/// the blocks' results. To be called before ops are grouped.
+/// that no kernel does much work in one item: first over fixed blocks, then
+/// over the blocks' results. To be called before ops are grouped.
 void splitReductions(mlir::func::FuncOp function);
 
-/// Lowers every kernel of `module` (in the form that `lowerKernel` gives) to the
-/// LLVM dialect as `void @k(void *const *buffers, int64_t begin, int64_t end)`.
-/// Other functions of the module must be in a form that converts to LLVM.
+/// Lowers every kernel of `module` (in the form that `lowerKernel` gives) to
+/// the LLVM dialect as `void @k(void *const *buffers, int64_t begin, int64_t
+/// end)`. Other functions of the module must be in a form that converts to
+/// LLVM.
 mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module);
 
 /// `cpu-lower-kernels`: `lowerKernel` on each kernel of a module.
 std::unique_ptr<mlir::Pass> createLowerKernelsPass();
+/// `cpu-split-reductions`: `splitReductions`.
+std::unique_ptr<mlir::Pass> createSplitReductionsPass();
 /// `cpu-kernels-to-llvm`: `lowerKernelsToLLVM`.
 std::unique_ptr<mlir::Pass> createKernelsToLLVMPass();
 void registerKernelPasses();

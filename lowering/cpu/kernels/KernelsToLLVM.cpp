@@ -1,5 +1,6 @@
 //===- KernelsToLLVM.cpp - Kernels in range form to the LLVM dialect ------===//
 
+#include "dialects/NN/NN.h"
 #include "lowering/cpu/kernels/ExpandMath.h"
 #include "lowering/cpu/kernels/Kernels.h"
 #include "mlir/Conversion/Passes.h"
@@ -27,8 +28,8 @@ void addConversions(OpPassManager &pm) {
   functions.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
   pm.addPass(createSCFToControlFlowPass());
-  // What LLVM has no intrinsic for becomes a call, before vectors are converted,
-  // of which those calls want the elements.
+  // What LLVM has no intrinsic for becomes a call, before vectors are
+  // converted, of which those calls want the elements.
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());
   pm.addPass(createConvertVectorToLLVMPass());
@@ -77,9 +78,9 @@ void addEntry(ModuleOp module, const KernelInfo &info) {
   builder.setInsertionPointToStart(block);
   SmallVector<Value> arguments;
   for (unsigned i = 0; i < info.buffers; ++i) {
-    Value slot = LLVM::GEPOp::create(builder, loc, pointer, pointer,
-                                     block->getArgument(0),
-                                     ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
+    Value slot = LLVM::GEPOp::create(
+        builder, loc, pointer, pointer, block->getArgument(0),
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
     auto load = LLVM::LoadOp::create(builder, loc, pointer, slot);
     load.setInvariant(true);
     arguments.push_back(load);
@@ -121,9 +122,10 @@ LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module) {
              << function.getName()
              << "' is not in range form; run cpu-lower-kernels first";
     bool isPrivate = function.isPrivate();
-    kernels.push_back({function.getName().str(), function.getNumArguments() - 2,
-                       isPrivate ? LLVM::Linkage::Internal : LLVM::Linkage::External,
-                       function->getDiscardableAttrDictionary()});
+    kernels.push_back(
+        {function.getName().str(), function.getNumArguments() - 2,
+         isPrivate ? LLVM::Linkage::Internal : LLVM::Linkage::External,
+         function->getDiscardableAttrDictionary()});
   }
   RewritePatternSet patterns(module.getContext());
   populateExpandMathPatterns(patterns);
@@ -142,6 +144,7 @@ namespace sheaf::cpu {
 #define GEN_PASS_DECL_LOWERKERNELS
 #define GEN_PASS_DEF_LOWERKERNELS
 #define GEN_PASS_DEF_KERNELSTOLLVM
+#define GEN_PASS_DEF_SPLITREDUCTIONS
 #include "lowering/cpu/kernels/Passes.h.inc"
 } // namespace sheaf::cpu
 
@@ -160,6 +163,11 @@ struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
   }
 };
 
+struct SplitReductions
+    : sheaf::cpu::impl::SplitReductionsBase<SplitReductions> {
+  void runOnOperation() final { splitReductions(getOperation()); }
+};
+
 struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
   void getDependentDialects(DialectRegistry &registry) const final {
     OpPassManager pm(ModuleOp::getOperationName());
@@ -169,9 +177,10 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
   void runOnOperation() final {
     SmallVector<ModuleOp> modules;
     getOperation().walk([&](ModuleOp module) {
-      if (llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
-            return function->hasAttr(kKernelAttr);
-          }))
+      if (llvm::any_of(module.getOps<func::FuncOp>(),
+                       [](func::FuncOp function) {
+                         return function->hasAttr(kKernelAttr);
+                       }))
         modules.push_back(module);
     });
     for (ModuleOp module : modules)
@@ -187,7 +196,11 @@ std::unique_ptr<Pass> sheaf::cpu::createLowerKernelsPass() {
 std::unique_ptr<Pass> sheaf::cpu::createKernelsToLLVMPass() {
   return std::make_unique<KernelsToLLVM>();
 }
+std::unique_ptr<Pass> sheaf::cpu::createSplitReductionsPass() {
+  return std::make_unique<SplitReductions>();
+}
 void sheaf::cpu::registerKernelPasses() {
+  registerPass([] { return createSplitReductionsPass(); });
   registerPass([] { return createLowerKernelsPass(); });
   registerPass([] { return createKernelsToLLVMPass(); });
 }

@@ -11,8 +11,11 @@ using namespace sheaf::cpu;
 /// What forward and gradient have in common.
 template <typename Op>
 static AttentionSpec makeSpec(Op op) {
-  auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
-  RankedTensorType q = type(op.getQuery()), k = type(op.getKey()), v = type(op.getValue());
+  auto type = [](Value value) {
+    return cast<RankedTensorType>(value.getType());
+  };
+  RankedTensorType q = type(op.getQuery()), k = type(op.getKey()),
+                   v = type(op.getValue());
   AttentionSpec spec;
   spec.batch = q.getDimSize(0);
   spec.queries = q.getDimSize(1);
@@ -26,20 +29,24 @@ static AttentionSpec makeSpec(Op op) {
   spec.scale = op.getScaleValue();
   spec.hasDocuments = static_cast<bool>(op.getQueryDocuments());
   if (op.getBias())
-    spec.bias = {type(op.getBias()).getDimSize(0), type(op.getBias()).getDimSize(1)};
+    spec.bias = {type(op.getBias()).getDimSize(0),
+                 type(op.getBias()).getDimSize(1)};
   spec.elementType = q.getElementType();
   return spec;
 }
 
-FailureOr<func::FuncOp> cpu::lowerAttention(func::FuncOp kernel, int64_t vectorBytes) {
+FailureOr<func::FuncOp> cpu::lowerAttention(func::FuncOp kernel,
+                                            int64_t vectorBytes) {
   Block &body = kernel.front();
   Operation *op = &body.front();
   Operation *end = body.getTerminator();
   // A kernel of its own: the arguments are the operands, in order.
-  if (op->getNextNode() != end || op->getOperands() != ValueRange(kernel.getArguments()))
-    return LogicalResult(kernel.emitError("kernel '")
-                         << kernel.getName()
-                         << "' has other ops beside attention; put them into another kernel");
+  if (op->getNextNode() != end ||
+      op->getOperands() != ValueRange(kernel.getArguments()))
+    return LogicalResult(
+        kernel.emitError("kernel '")
+        << kernel.getName()
+        << "' has other ops beside attention; put them into another kernel");
   AttentionTuning tuning;
   tuning.vectorBytes = vectorBytes;
   // The caller has no buffer for pieces of the query's gradient.
@@ -57,8 +64,10 @@ FailureOr<func::FuncOp> cpu::lowerAttention(func::FuncOp kernel, int64_t vectorB
     AttentionSpec spec = makeSpec(grad);
     spec.hasLseGradient = static_cast<bool>(grad.getLseGrad());
     bool bias = grad.getBiasGrad() && end->getOperand(0) == grad.getBiasGrad();
-    built = bias ? buildAttentionBiasGradient(builder, kernel.getLoc(), name, spec, tuning)
-                 : buildAttentionBackward(builder, kernel.getLoc(), name, spec, tuning);
+    built = bias ? buildAttentionBiasGradient(builder, kernel.getLoc(), name,
+                                              spec, tuning)
+                 : buildAttentionBackward(builder, kernel.getLoc(), name, spec,
+                                          tuning);
   }
   if (failed(built)) {
     kernel.setName(name);
@@ -69,9 +78,12 @@ FailureOr<func::FuncOp> cpu::lowerAttention(func::FuncOp kernel, int64_t vectorB
   lowered->setAttr(kKernelAttr, builder.getUnitAttr());
   lowered->setAttr(kExtentAttr, builder.getI64IntegerAttr(built->extent));
   lowered->setAttr(kGrainAttr, builder.getI64IntegerAttr(built->grain));
-  lowered->setAttr(kFlopsAttr, builder.getI64IntegerAttr(static_cast<int64_t>(built->flops)));
-  lowered->setAttr(kBytesAttr, builder.getI64IntegerAttr(static_cast<int64_t>(built->bytes)));
-  lowered->setAttr(kInputsAttr, builder.getI64IntegerAttr(kernel.getNumArguments()));
+  lowered->setAttr(kFlopsAttr, builder.getI64IntegerAttr(
+                                   static_cast<int64_t>(built->flops)));
+  lowered->setAttr(kBytesAttr, builder.getI64IntegerAttr(
+                                   static_cast<int64_t>(built->bytes)));
+  lowered->setAttr(kInputsAttr,
+                   builder.getI64IntegerAttr(kernel.getNumArguments()));
   lowered.setVisibility(kernel.getVisibility());
   kernel.erase();
   return lowered;

@@ -5,9 +5,9 @@
 #include "lowering/cpu/kernels/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SetVector.h"
@@ -34,14 +34,16 @@ static LogicalResult decompose(func::FuncOp function, std::string &error) {
   IRRewriter rewriter(function.getContext());
   while (true) {
     SmallVector<DecomposableOpInterface> composites;
-    function.walk([&](DecomposableOpInterface op) { composites.push_back(op); });
+    function.walk(
+        [&](DecomposableOpInterface op) { composites.push_back(op); });
     if (composites.empty())
       return success();
     for (DecomposableOpInterface op : composites) {
       rewriter.setInsertionPoint(op);
       SmallVector<Value> values = op.decompose(rewriter);
       if (values.size() != op->getNumResults()) {
-        error = ("'" + op->getName().getStringRef() + "' has no decomposition").str();
+        error = ("'" + op->getName().getStringRef() + "' has no decomposition")
+                    .str();
         return failure();
       }
       rewriter.replaceOp(op, values);
@@ -49,7 +51,8 @@ static LogicalResult decompose(func::FuncOp function, std::string &error) {
   }
 }
 
-static FailureOr<Strategy> chooseStrategy(func::FuncOp function, std::string &error) {
+static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
+                                          std::string &error) {
   Strategy strategy;
   auto results = function.front().getTerminator()->getOperands();
   if (results.empty()) {
@@ -98,7 +101,8 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function, std::string &er
     strategy.rowBlock = llvm::divideCeil(rows, blocks);
     strategy.plan.extent = outer * llvm::divideCeil(rows, strategy.rowBlock);
     strategy.plan.grain = 1;
-    if (failed(visitInput(grad.getGrad())) || failed(visitInput(grad.getIndices())))
+    if (failed(visitInput(grad.getGrad())) ||
+        failed(visitInput(grad.getIndices())))
       return failure();
     return strategy;
   }
@@ -115,7 +119,8 @@ static int64_t bytesOf(Type type) {
   return shaped.getNumElements() * std::max(1u, bits / 8);
 }
 
-FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel, int64_t vectorBytes) {
+FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
+                                         int64_t vectorBytes) {
   if (kernel.getBody().hasOneBlock() &&
       llvm::any_of(kernel.front(), llvm::IsaPred<AttentionOp, AttentionGradOp>))
     return lowerAttention(kernel, vectorBytes);
@@ -125,7 +130,9 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel, int64_t vectorByte
            << kernel.getName() << "' cannot be one CPU kernel: " << error
            << "; put its ops into several";
   };
-  auto isTensor = [](Type type) { return isAnyElement(type) && isStaticTensor(type); };
+  auto isTensor = [](Type type) {
+    return isAnyElement(type) && isStaticTensor(type);
+  };
   if (!kernel.getBody().hasOneBlock() ||
       !llvm::all_of(kernel.getArgumentTypes(), isTensor) ||
       !llvm::all_of(kernel.getResultTypes(), isTensor)) {
@@ -165,8 +172,9 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel, int64_t vectorByte
       flops += flopsOf(op);
   });
 
-  auto lowered = func::FuncOp::create(builder, kernel.getLoc(), kernel.getName(),
-                                      builder.getFunctionType(types, {}));
+  auto lowered =
+      func::FuncOp::create(builder, kernel.getLoc(), kernel.getName(),
+                           builder.getFunctionType(types, {}));
   const Plan &plan = strategy->plan;
   lowered->setDiscardableAttrs(kernel->getDiscardableAttrDictionary());
   lowered->setAttr(kKernelAttr, builder.getUnitAttr());
@@ -174,7 +182,8 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel, int64_t vectorByte
   lowered->setAttr(kGrainAttr, builder.getI64IntegerAttr(plan.grain));
   lowered->setAttr(kFlopsAttr, builder.getI64IntegerAttr(flops));
   lowered->setAttr(kBytesAttr, builder.getI64IntegerAttr(bytes));
-  lowered->setAttr(kInputsAttr, builder.getI64IntegerAttr(kernel.getNumArguments()));
+  lowered->setAttr(kInputsAttr,
+                   builder.getI64IntegerAttr(kernel.getNumArguments()));
   if (!plan.inPlace.empty())
     lowered->setAttr(kInPlaceAttr, builder.getDenseI64ArrayAttr(plan.inPlace));
   lowered.setVisibility(kernel.getVisibility());
@@ -210,10 +219,12 @@ bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
   SmallVector<Value> results;
   for (Operation *op : ops) {
     for (Value operand : op->getOperands())
-      if (!operand.getDefiningOp() || !members.contains(operand.getDefiningOp()))
+      if (!operand.getDefiningOp() ||
+          !members.contains(operand.getDefiningOp()))
         inputs.insert(operand);
     for (Value result : op->getResults())
-      if (result.use_empty() || llvm::any_of(result.getUsers(), [&](Operation *user) {
+      if (result.use_empty() ||
+          llvm::any_of(result.getUsers(), [&](Operation *user) {
             return !members.contains(user);
           }))
         results.push_back(result);
@@ -225,7 +236,8 @@ bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
     return report("operands and results must be static tensors");
   auto type = builder.getFunctionType(TypeRange(inputs.getArrayRef()),
                                       TypeRange(ValueRange(results)));
-  auto function = func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
+  auto function =
+      func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
   llvm::scope_exit erase([&] { function.erase(); });
   builder.setInsertionPointToStart(function.addEntryBlock());
   IRMapping mapping;
@@ -236,7 +248,8 @@ bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
   for (Value result : results)
     returned.push_back(mapping.lookup(result));
   func::ReturnOp::create(builder, ops[0]->getLoc(), returned);
-  if (failed(decompose(function, error)) || failed(chooseStrategy(function, error)))
+  if (failed(decompose(function, error)) ||
+      failed(chooseStrategy(function, error)))
     return report(error);
   return true;
 }
@@ -284,7 +297,8 @@ void cpu::splitReductions(func::FuncOp function) {
     if (kind == ReduceKind::Mean)
       total = emit.div(total, static_cast<double>(count));
     total = emit.reshape(total, op.getType().getShape());
-    for (Operation *user = total.getDefiningOp(); user && user != flat.getDefiningOp();
+    for (Operation *user = total.getDefiningOp();
+         user && user != flat.getDefiningOp();
          user = user->getOperand(0).getDefiningOp())
       user->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     op.replaceAllUsesWith(total);

@@ -32,6 +32,30 @@ def LowerKernels : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::vector::VectorDialect"];
 }
 
+def SplitReductions : Pass<"cpu-split-reductions", "::mlir::func::FuncOp"> {
+  let summary = "take sums over many elements in blocks";
+  let description = [{
+    A reduction to one element would be a kernel of one item, however large its
+    input. It becomes a reduction of blocks of a size that the shape alone gives,
+    and one of their results. To be run before ops are outlined as kernels.
+
+    Before:
+
+    ```mlir
+    %y = nn.reduce sum_of_squares %x dims [0, 1] : (tensor<4096x4096xf32>) -> tensor<f32>
+    ```
+
+    After:
+
+    ```mlir
+    %b = nn.reshape %x : tensor<4096x4096xf32> -> tensor<2048x8192xf32>
+    %s = nn.reduce sum_of_squares %b dims [1] : (tensor<2048x8192xf32>) -> tensor<2048xf32>
+    %y = nn.reduce sum %s dims [0] : (tensor<2048xf32>) -> tensor<f32>
+    ```
+  }];
+  let dependentDialects = ["::sheaf::nn::NNDialect"];
+}
+
 def KernelsToLLVM : Pass<"cpu-kernels-to-llvm", "::mlir::ModuleOp"> {
   let summary = "lower kernels in range form to the LLVM dialect";
   let description = [{

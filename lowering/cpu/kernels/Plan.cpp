@@ -91,8 +91,8 @@ std::vector<Indices> cpu::reducedPlaces(Operation *op, ArrayRef<Index> place,
   return places;
 }
 
-bool cpu::operandPlaces(Indexing &indexing, Operation *op, ArrayRef<Index> place,
-                        std::vector<Indices> &places) {
+bool cpu::operandPlaces(Indexing &indexing, Operation *op,
+                        ArrayRef<Index> place, std::vector<Indices> &places) {
   if (isScalarOp(op)) {
     for (Value operand : op->getOperands()) {
       ArrayRef<int64_t> shape = tensorOf(operand).getShape();
@@ -107,14 +107,15 @@ bool cpu::operandPlaces(Indexing &indexing, Operation *op, ArrayRef<Index> place
   Indices input;
   if (auto reshape = dyn_cast<ReshapeOp>(op)) {
     Index offset = indexing.linearize(place, reshape.getType().getShape());
-    input = indexing.delinearize(offset, reshape.getInput().getType().getShape());
+    input =
+        indexing.delinearize(offset, reshape.getInput().getType().getShape());
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
     input.resize(place.size());
     for (auto [i, dim] : llvm::enumerate(transpose.getPermutation()))
       input[dim] = place[i];
   } else if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-    for (auto [dim, size] :
-         llvm::zip(broadcast.getDims(), broadcast.getInput().getType().getShape()))
+    for (auto [dim, size] : llvm::zip(
+             broadcast.getDims(), broadcast.getInput().getType().getShape()))
       input.push_back(size == 1 ? Index(0) : place[dim]);
   } else if (auto slice = dyn_cast<SliceOp>(op)) {
     for (auto [i, stride] : llvm::enumerate(slice.getAllStrides()))
@@ -130,8 +131,9 @@ bool cpu::operandPlaces(Indexing &indexing, Operation *op, ArrayRef<Index> place
 Indices cpu::gatherIndicesPlace(GatherOp gather, ArrayRef<Index> place) {
   int64_t batch = gather.getBatch();
   Indices at(place.take_front(batch));
-  llvm::append_range(at, place.slice(gather.getAxis(),
-                                     gather.getIndices().getType().getRank() - batch));
+  llvm::append_range(
+      at, place.slice(gather.getAxis(),
+                      gather.getIndices().getType().getRank() - batch));
   return at;
 }
 
@@ -148,7 +150,8 @@ Indices cpu::gatherTablePlace(GatherOp gather, ArrayRef<Index> place,
 Window cpu::padWindow(Indexing &indexing, PadOp pad, int64_t dim,
                       const Index &index) {
   return {indexing.add(index, Index(-pad.getLow()[dim])),
-          pad.getInput().getType().getDimSize(dim), pad.getAllInterior()[dim] + 1};
+          pad.getInput().getType().getDimSize(dim),
+          pad.getAllInterior()[dim] + 1};
 }
 
 int64_t cpu::flopsOf(Operation *op) {
@@ -270,7 +273,7 @@ LogicalResult Demand::visitRandom(RandomOp random, const Indices &place) {
 }
 
 LogicalResult Demand::visitReduction(Operation *op, const Indices &place) {
-  Reduction reduction{op, place, {}};
+  Reduction reduction{op, place, {}, reductionDepth > 0};
   Indices reduced;
   for (int64_t size : reducedSizes(op)) {
     reduction.variables.push_back(
@@ -301,7 +304,8 @@ LogicalResult Demand::visitGather(GatherOp gather, const Indices &place) {
 // Loops
 //===----------------------------------------------------------------------===//
 
-SmallVector<int64_t> cpu::joinLoops(Indexing &indexing, ArrayRef<unsigned> variables,
+SmallVector<int64_t> cpu::joinLoops(Indexing &indexing,
+                                    ArrayRef<unsigned> variables,
                                     ArrayRef<int64_t> sizes,
                                     ArrayRef<Index> offsets) {
   auto canJoin = [&](unsigned outer, unsigned inner, int64_t size) {
@@ -361,8 +365,8 @@ static std::optional<unsigned> prefixWith(ArrayRef<int64_t> sizes,
 
 /// Whether the reduction reads its operands along its last loop rather than
 /// along `lane`.
-static bool runsAlongRows(const Demand::Reduction &reduction, const Demand &demand,
-                          unsigned lane) {
+static bool runsAlongRows(const Demand::Reduction &reduction,
+                          const Demand &demand, unsigned lane) {
   if (reduction.variables.empty())
     return false;
   int64_t along = 0, across = 0;
@@ -375,14 +379,13 @@ static bool runsAlongRows(const Demand::Reduction &reduction, const Demand &dema
   return along > across;
 }
 
-/// The arguments whose buffers results may have. Within an item, what is read in
-/// the last loops is read at the place that is then written, and what reductions
-/// read, which go before, is the item's own.
-static SmallVector<int64_t> findInPlace(const Plan &plan, ValueRange results,
-                                        const Demand &demand,
-                                        ArrayRef<Index> stores,
-                                        ArrayRef<unsigned> variables,
-                                        ArrayRef<llvm::SmallBitVector> dependence) {
+/// The arguments whose buffers results may have. Within an item, what is read
+/// in the last loops is read at the place that is then written, and what
+/// reductions read, which go before, is the item's own.
+static SmallVector<int64_t>
+findInPlace(const Plan &plan, ValueRange results, const Demand &demand,
+            ArrayRef<Index> stores, ArrayRef<unsigned> variables,
+            ArrayRef<llvm::SmallBitVector> dependence) {
   SmallVector<int64_t> pairs;
   unsigned count = plan.sizes.size();
   for (unsigned loops : plan.loopsOf)
@@ -410,8 +413,8 @@ static SmallVector<int64_t> findInPlace(const Plan &plan, ValueRange results,
       int64_t coefficient = rest.coefficientOf(variables[loop]);
       if (coefficient != store.coefficientOf(variables[loop]))
         return false;
-      rest = indexing.add(rest,
-                          indexing.scale(indexing.of(variables[loop]), -coefficient));
+      rest = indexing.add(
+          rest, indexing.scale(indexing.of(variables[loop]), -coefficient));
     }
     auto [low, high] = indexing.range(rest);
     return low >= 0 && high < rowSize;
@@ -435,6 +438,65 @@ static SmallVector<int64_t> findInPlace(const Plan &plan, ValueRange results,
   return pairs;
 }
 
+/// The loop along which operands are read in order that `lane` reads in
+/// strides.
+static std::optional<unsigned> findTransposed(const Demand &demand,
+                                              ArrayRef<unsigned> variables,
+                                              unsigned lane) {
+  for (const Demand::Access &access : demand.accesses) {
+    if (!access.tensor || access.offset.coefficientOf(variables[lane]) <= 1)
+      continue;
+    for (auto [loop, variable] : llvm::enumerate(variables))
+      if (loop != lane && access.offset.coefficientOf(variable) == 1)
+        return loop;
+  }
+  return std::nullopt;
+}
+
+/// Reductions that can share a loop: they have the same loops, are needed in
+/// the same places, and none depends on another.
+static std::vector<SmallVector<Operation *>>
+groupReductions(const Demand &demand) {
+  llvm::DenseMap<Operation *, int> levels;
+  std::function<int(Value)> levelOf = [&](Value value) -> int {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return 0;
+    if (auto it = levels.find(op); it != levels.end())
+      return it->second;
+    int level = 0;
+    for (Value operand : op->getOperands())
+      level = std::max(level, levelOf(operand));
+    return levels[op] = level + isa<ReduceOp, EinsumOp>(op);
+  };
+  std::vector<SmallVector<Operation *>> groups;
+  std::vector<const Demand::Reduction *> firsts;
+  for (const Demand::Reduction &reduction : demand.reductions) {
+    Operation *op = reduction.op;
+    int places =
+        llvm::count_if(demand.reductions, [&](const Demand::Reduction &other) {
+          return other.op == op;
+        });
+    if (places > 1)
+      continue;
+    bool found = false;
+    for (auto [group, first] : llvm::zip(groups, firsts)) {
+      if (first->place != reduction.place ||
+          reducedSizes(first->op) != reducedSizes(op) ||
+          levelOf(first->op->getResult(0)) != levelOf(op->getResult(0)))
+        continue;
+      group.push_back(op);
+      found = true;
+      break;
+    }
+    if (found)
+      continue;
+    groups.push_back({op});
+    firsts.push_back(&reduction);
+  }
+  return groups;
+}
+
 FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   Plan plan;
   Value largest = results[0];
@@ -446,8 +508,8 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
     if (size > 1)
       sizes.push_back(size);
 
-  // Twice: with a loop for each dimension, to see which can be joined, then with
-  // the joined loops.
+  // Twice: with a loop for each dimension, to see which can be joined, then
+  // with the joined loops.
   Indexing indexing;
   std::optional<Demand> demand;
   SmallVector<unsigned> variables;
@@ -468,7 +530,8 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
       std::optional<unsigned> prefix = prefixWith(sizes, type.getNumElements());
       if (!prefix) {
         error = "a result of shape " + shapeText(type.getShape()) +
-                " does not have leading dimensions of the largest result, of shape " +
+                " does not have leading dimensions of the largest result, of "
+                "shape " +
                 shapeText(tensorOf(largest).getShape());
         return failure();
       }
@@ -523,15 +586,27 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   // What fewer reductions depend on goes further in.
   llvm::stable_sort(plan.inner, [&](unsigned a, unsigned b) {
     auto uses = [&](unsigned i) {
-      return llvm::count_if(dependence, [&](auto &depends) { return depends[i]; });
+      return llvm::count_if(dependence,
+                            [&](auto &depends) { return depends[i]; });
     };
     return uses(a) > uses(b);
   });
   if (plan.lane) {
     bool outer = common[*plan.lane];
-    plan.inner.insert(outer ? plan.inner.begin() : plan.inner.end(), *plan.lane);
+    plan.inner.insert(outer ? plan.inner.begin() : plan.inner.end(),
+                      *plan.lane);
     int64_t length = sizes[*plan.lane];
-    if (outer && !demand->reductions.empty()) {
+    std::optional<unsigned> across;
+    if (demand->reductions.empty())
+      across = findTransposed(*demand, variables, *plan.lane);
+    if (across) {
+      // A vector of columns goes down the rows: each of its lanes then reads
+      // along memory, and what a cache line brings is used before it is gone.
+      llvm::erase(plan.items, *across);
+      plan.inner = {*plan.lane, *across};
+      rows /= sizes[*across];
+      plan.block = length > kLanes ? kLanes : 0;
+    } else if (outer && !demand->reductions.empty()) {
       if (length >= kColumnLanes)
         plan.lanes = kColumnLanes;
       plan.block = length > plan.lanes ? plan.lanes : 0;
@@ -559,6 +634,8 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   }
   plan.inPlace =
       findInPlace(plan, results, *demand, stores, variables, dependence);
+
+  plan.groups = groupReductions(*demand);
 
   // About 16k elements a task.
   int64_t work = tensorOf(largest).getNumElements();

@@ -1,8 +1,9 @@
 //===- Plan.h - What a kernel reads, and its loops -------------*- C++ -*-===//
 //
 // A kernel is emitted by demand: each element of a result asks for the elements
-// that it is computed from. `Demand` follows that with symbolic indices, without
-// emitting anything; `makePlan` decides from it on loops, items and vectors.
+// that it is computed from. `Demand` follows that with symbolic indices,
+// without emitting anything; `makePlan` decides from it on loops, items and
+// vectors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +18,8 @@
 
 namespace sheaf::cpu {
 
-/// The lanes of a vector; several vectors for sums down columns, where they also
-/// set how much of a row is read at once.
+/// The lanes of a vector; several vectors for sums down columns, where they
+/// also set how much of a row is read at once.
 inline constexpr int64_t kLanes = 16, kColumnLanes = 64;
 
 inline mlir::RankedTensorType tensorOf(mlir::Value value) {
@@ -35,14 +36,13 @@ llvm::SmallVector<int64_t> reducedSizes(mlir::Operation *op);
 /// Where a reduction op reads its operands for the result's `place` and the
 /// indices along the reduced dimensions.
 std::vector<Indices> reducedPlaces(mlir::Operation *op,
-                                         llvm::ArrayRef<Index> place,
-                                         llvm::ArrayRef<Index> reduced);
+                                   llvm::ArrayRef<Index> place,
+                                   llvm::ArrayRef<Index> reduced);
 
-/// Where an op whose result element is made of one element of each operand reads
-/// those; false where `op` is not such an op.
+/// Where an op whose result element is made of one element of each operand
+/// reads those; false where `op` is not such an op.
 bool operandPlaces(Indexing &indexing, mlir::Operation *op,
-                   llvm::ArrayRef<Index> place,
-                   std::vector<Indices> &places);
+                   llvm::ArrayRef<Index> place, std::vector<Indices> &places);
 
 /// Where nn.gather reads its indices.
 Indices gatherIndicesPlace(nn::GatherOp gather, llvm::ArrayRef<Index> place);
@@ -50,8 +50,8 @@ Indices gatherIndicesPlace(nn::GatherOp gather, llvm::ArrayRef<Index> place);
 Indices gatherTablePlace(nn::GatherOp gather, llvm::ArrayRef<Index> place,
                          const Index &row);
 
-/// One dimension of a pad, or one operand of a concatenation: of the indices from
-/// 0 on, every `step`-th is one of the `size` elements inside.
+/// One dimension of a pad, or one operand of a concatenation: of the indices
+/// from 0 on, every `step`-th is one of the `size` elements inside.
 struct Window {
   Index inner;
   int64_t size, step;
@@ -68,7 +68,8 @@ struct Window {
     return high < 0 || low > last();
   }
 };
-Window padWindow(Indexing &indexing, nn::PadOp pad, int64_t dim, const Index &index);
+Window padWindow(Indexing &indexing, nn::PadOp pad, int64_t dim,
+                 const Index &index);
 
 /// Arithmetic operations of an op on whole tensors; 0 for data movement.
 int64_t flopsOf(mlir::Operation *op);
@@ -85,6 +86,7 @@ public:
     mlir::Operation *op;
     Indices place;
     llvm::SmallVector<unsigned> variables; ///< of the reduced dimensions
+    bool nested;                           ///< needed by another reduction
   };
 
   explicit Demand(Indexing &indexing) : indexing(indexing) {}
@@ -113,8 +115,8 @@ private:
 };
 
 /// Joins neighbouring loops through which every access walks as through one.
-/// `variables` are those of the loops, outermost first. Returns the sizes of the
-/// joined loops.
+/// `variables` are those of the loops, outermost first. Returns the sizes of
+/// the joined loops.
 llvm::SmallVector<int64_t> joinLoops(Indexing &indexing,
                                      llvm::ArrayRef<unsigned> variables,
                                      llvm::ArrayRef<int64_t> sizes,

@@ -15,7 +15,8 @@ namespace {
 using Place = std::vector<int64_t>;
 
 int64_t countOf(const Place &shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies<>());
+  return std::accumulate(shape.begin(), shape.end(), int64_t(1),
+                         std::multiplies<>());
 }
 int64_t offsetOf(const Place &place, const Place &shape) {
   int64_t offset = 0;
@@ -43,7 +44,9 @@ double broadcastAt(const Tensor &tensor, const Place &place) {
       own[i] = 0;
   return at(tensor, own);
 }
-int32_t wrap(int64_t value) { return static_cast<int32_t>(static_cast<uint32_t>(value)); }
+int32_t wrap(int64_t value) {
+  return static_cast<int32_t>(static_cast<uint32_t>(value));
+}
 
 double larger(double a, double b) {
   return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
@@ -93,12 +96,18 @@ double floatOp(Operation *op, llvm::ArrayRef<double> v) {
 
 bool holds(Predicate predicate, double a, double b) {
   switch (predicate) {
-  case Predicate::EQ: return a == b;
-  case Predicate::NE: return a != b;
-  case Predicate::LT: return a < b;
-  case Predicate::LE: return a <= b;
-  case Predicate::GT: return a > b;
-  case Predicate::GE: return a >= b;
+  case Predicate::EQ:
+    return a == b;
+  case Predicate::NE:
+    return a != b;
+  case Predicate::LT:
+    return a < b;
+  case Predicate::LE:
+    return a <= b;
+  case Predicate::GT:
+    return a > b;
+  case Predicate::GE:
+    return a >= b;
   }
   return false;
 }
@@ -112,7 +121,8 @@ double castTo(Type from, Type to, double value) {
   unsigned width = integer.getWidth();
   if (isa<FloatType>(from)) {
     double limit = std::ldexp(1.0, width - 1);
-    return std::isnan(value) ? 0 : std::clamp(std::trunc(value), -limit, limit - 1);
+    return std::isnan(value) ? 0
+                             : std::clamp(std::trunc(value), -limit, limit - 1);
   }
   return width == 8 ? static_cast<int8_t>(static_cast<int64_t>(value)) : value;
 }
@@ -131,11 +141,12 @@ double reduceElements(ReduceKind kind, const std::vector<double> &elements) {
 }
 
 /// Philox 4x32-10.
-std::array<uint32_t, 2> philox(std::array<uint32_t, 4> c, uint32_t k0, uint32_t k1) {
+std::array<uint32_t, 2> philox(std::array<uint32_t, 4> c, uint32_t k0,
+                               uint32_t k1) {
   for (int round = 0; round < 10; ++round) {
     uint64_t a = uint64_t(0xD2511F53u) * c[0], b = uint64_t(0xCD9E8D57u) * c[2];
-    c = {uint32_t(b >> 32) ^ c[1] ^ k0, uint32_t(b), uint32_t(a >> 32) ^ c[3] ^ k1,
-         uint32_t(a)};
+    c = {uint32_t(b >> 32) ^ c[1] ^ k0, uint32_t(b),
+         uint32_t(a >> 32) ^ c[3] ^ k1, uint32_t(a)};
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }
@@ -145,7 +156,9 @@ std::array<uint32_t, 2> philox(std::array<uint32_t, 4> c, uint32_t k0, uint32_t 
 struct Interpreter {
   std::map<void *, Tensor> values;
 
-  const Tensor &get(Value value) { return values.at(value.getAsOpaquePointer()); }
+  const Tensor &get(Value value) {
+    return values.at(value.getAsOpaquePointer());
+  }
 
   void set(Value value, llvm::function_ref<double(const Place &)> element) {
     auto type = cast<RankedTensorType>(value.getType());
@@ -232,7 +245,8 @@ struct Interpreter {
           set(result, [&](const Place &place) {
             Place from = placeInTable(op, place, get(op.getIndices()));
             int64_t id = from[op.getAxis()];
-            return id < 0 || id >= table.shape[op.getAxis()] ? 0.0 : at(table, from);
+            return id < 0 || id >= table.shape[op.getAxis()] ? 0.0
+                                                             : at(table, from);
           });
         })
         .Case([&](GatherGradOp op) {
@@ -246,19 +260,23 @@ struct Interpreter {
               table.data[offsetOf(to, table.shape)] += at(grad, place);
           });
           for (double &x : table.data)
-            x = roundTo(cast<RankedTensorType>(result.getType()).getElementType(), x);
+            x = roundTo(
+                cast<RankedTensorType>(result.getType()).getElementType(), x);
           values[result.getAsOpaquePointer()] = table;
         })
         .Case([&](TopKOp op) { runTopK(op); })
         .Case([&](RandomOp op) { runRandom(op); })
         .Default([](Operation *op) {
-          llvm::report_fatal_error("no reference for " + op->getName().getStringRef());
+          llvm::report_fatal_error("no reference for " +
+                                   op->getName().getStringRef());
         });
   }
 
   void runElementwise(Operation *op) {
-    Type from = cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
-    Type to = cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+    Type from =
+        cast<RankedTensorType>(op->getOperand(0).getType()).getElementType();
+    Type to =
+        cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
     set(op->getResult(0), [&](const Place &place) {
       SmallVector<double> v;
       for (Value operand : op->getOperands())
@@ -350,13 +368,15 @@ struct Interpreter {
     values[op.getResult().getAsOpaquePointer()] = tensor;
   }
 
-  /// The place in the table of a gather or its gradient, with the index as it is.
+  /// The place in the table of a gather or its gradient, with the index as it
+  /// is.
   template <typename Op>
   static Place placeInTable(Op op, const Place &place, const Tensor &indices) {
     int64_t axis = op.getAxis(), batch = op.getBatch();
     int64_t chosen = indices.shape.size() - batch;
     Place which(place.begin(), place.begin() + batch);
-    which.insert(which.end(), place.begin() + axis, place.begin() + axis + chosen);
+    which.insert(which.end(), place.begin() + axis,
+                 place.begin() + axis + chosen);
     Place result(place.begin(), place.begin() + axis);
     result.push_back(static_cast<int64_t>(at(indices, which)));
     result.insert(result.end(), place.begin() + axis + chosen, place.end());
@@ -385,7 +405,9 @@ struct Interpreter {
   }
 
   void runRandom(RandomOp op) {
-    auto word = [](double x) { return static_cast<uint32_t>(static_cast<int64_t>(x)); };
+    auto word = [](double x) {
+      return static_cast<uint32_t>(static_cast<int64_t>(x));
+    };
     const Tensor &key = get(op.getKey());
     Place shape = get(op.getStream()).shape;
     uint32_t stream = word(get(op.getStream()).data[0]);
@@ -395,12 +417,13 @@ struct Interpreter {
       Place inner(place.begin() + sampled, place.end());
       Place innerShape(full.begin() + sampled, full.end());
       uint32_t sample = sampled ? word(key.data[3]) + place[0] : 0;
-      auto w = philox({static_cast<uint32_t>(offsetOf(inner, innerShape)), sample, stream,
-                       word(key.data[2])},
+      auto w = philox({static_cast<uint32_t>(offsetOf(inner, innerShape)),
+                       sample, stream, word(key.data[2])},
                       word(key.data[0]), word(key.data[1]));
       if (op.getDistribution() == Distribution::Uniform)
         return std::ldexp(w[0] >> 8, -24);
-      double u = std::ldexp((w[0] >> 8) + 1, -24), v = std::ldexp(w[1] >> 8, -24);
+      double u = std::ldexp((w[0] >> 8) + 1, -24),
+             v = std::ldexp(w[1] >> 8, -24);
       return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
     });
   }
@@ -416,7 +439,8 @@ double sheaf::test::roundTo(Type element, double value) {
   number.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
   if (type.getWidth() == 8 && !std::isnan(value)) {
     APFloat largest = APFloat::getLargest(type.getFloatSemantics(), value < 0);
-    if (!number.isFinite() || std::fabs(value) > std::fabs(largest.convertToDouble()))
+    if (!number.isFinite() ||
+        std::fabs(value) > std::fabs(largest.convertToDouble()))
       number = largest;
   }
   number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &lost);
@@ -426,7 +450,8 @@ double sheaf::test::roundTo(Type element, double value) {
 std::vector<Tensor> sheaf::test::interpret(func::FuncOp function,
                                            ArrayRef<Tensor> arguments) {
   Interpreter interpreter;
-  for (auto [argument, tensor] : llvm::zip_equal(function.getArguments(), arguments))
+  for (auto [argument, tensor] :
+       llvm::zip_equal(function.getArguments(), arguments))
     interpreter.values[argument.getAsOpaquePointer()] = tensor;
   for (Operation &op : function.front().without_terminator())
     interpreter.run(&op);

@@ -2,17 +2,22 @@
 
 #include "Jit.h"
 #include "dialects/NN/NN.h"
+#include "lowering/NNToLinalg/NNToLinalg.h"
 #include "lowering/cpu/kernels/Kernels.h"
+#include "mlir/Dialect/Bufferization/Transforms/Passes.h"
+#include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllExtensions.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/All.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
 using namespace mlir;
+using namespace sheaf;
 using namespace sheaf::test;
 
 std::unique_ptr<MLIRContext> Jit::makeContext() {
@@ -42,7 +47,50 @@ static void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
       .run(module, modules);
 }
 
-std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error) {
+/// nn to loops on memrefs by way of linalg, in the form of a kernel with one
+/// item.
+static LogicalResult lowerByLinalg(ModuleOp module) {
+  PassManager pm(module.getContext());
+  pm.addNestedPass<func::FuncOp>(sheaf::createNNToLinalg());
+  bufferization::OneShotBufferizePassOptions bufferize;
+  bufferize.bufferizeFunctionBoundaries = true;
+  bufferize.functionBoundaryTypeConversion =
+      bufferization::LayoutMapOption::IdentityLayoutMap;
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(bufferization::createOneShotBufferizePass(bufferize));
+  bufferization::BufferResultsToOutParamsPassOptions out;
+  out.modifyPublicFunctions = true;
+  pm.addPass(bufferization::createBufferResultsToOutParamsPass(out));
+  if (failed(pm.run(module)))
+    return failure();
+  // Copies as loops: the C library of this process has no memrefCopy.
+  module.walk([](memref::CopyOp op) {
+    OpBuilder builder(op);
+    linalg::CopyOp::create(builder, op.getLoc(), op.getSource(),
+                           op.getTarget());
+    op.erase();
+  });
+  PassManager loops(module.getContext());
+  loops.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
+  if (failed(loops.run(module)))
+    return failure();
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (!function->hasAttr(cpu::kKernelAttr))
+      continue;
+    Builder builder(module.getContext());
+    for (int i = 0; i < 2; ++i)
+      if (failed(function.insertArgument(function.getNumArguments(),
+                                         builder.getIndexType(), {},
+                                         function.getLoc())))
+        return failure();
+    function->setAttr(cpu::kExtentAttr, builder.getI64IntegerAttr(1));
+    function->setAttr(cpu::kGrainAttr, builder.getI64IntegerAttr(1));
+  }
+  return success();
+}
+
+std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error,
+                                  Route route) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   auto fail = [&](const llvm::Twine &text) {
@@ -50,10 +98,15 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error) {
     return nullptr;
   };
   auto result = std::make_unique<Jit>();
-  PassManager pm(module.getContext());
-  pm.addPass(cpu::createLowerKernelsPass());
-  if (failed(pm.run(module)))
-    return fail("the kernels were not lowered");
+  if (route == Route::Linalg) {
+    if (failed(lowerByLinalg(module)))
+      return fail("linalg was not lowered");
+  } else {
+    PassManager pm(module.getContext());
+    pm.addPass(cpu::createLowerKernelsPass());
+    if (failed(pm.run(module)))
+      return fail("the kernels were not lowered");
+  }
   module.walk([&](func::FuncOp function) {
     auto number = [&](StringRef name) {
       auto attribute = function->getAttrOfType<IntegerAttr>(name);
@@ -61,10 +114,15 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error) {
     };
     if (!function->hasAttr(cpu::kKernelAttr))
       return;
-    CompiledKernel kernel{function.getName().str(), nullptr,
-                          number(cpu::kExtentAttr), number(cpu::kGrainAttr),
-                          number(cpu::kBytesAttr),  number(cpu::kFlopsAttr), {}};
-    if (auto pairs = function->getAttrOfType<DenseI64ArrayAttr>(cpu::kInPlaceAttr))
+    CompiledKernel kernel{function.getName().str(),
+                          nullptr,
+                          number(cpu::kExtentAttr),
+                          number(cpu::kGrainAttr),
+                          number(cpu::kBytesAttr),
+                          number(cpu::kFlopsAttr),
+                          {}};
+    if (auto pairs =
+            function->getAttrOfType<DenseI64ArrayAttr>(cpu::kInPlaceAttr))
       kernel.inPlace = pairs.asArrayRef().vec();
     result->kernels.push_back(kernel);
   });
@@ -72,7 +130,8 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error) {
     return fail("the kernels were not lowered to LLVM");
 
   auto context = std::make_unique<llvm::LLVMContext>();
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, *context);
+  std::unique_ptr<llvm::Module> code =
+      translateModuleToLLVMIR(module, *context);
   if (!code)
     return fail("no LLVM IR was made");
   auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
@@ -91,7 +150,8 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error) {
     code->print(os, nullptr);
   }
 
-  auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*builder).create();
+  auto jit =
+      llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(*builder).create();
   if (!jit)
     return fail(llvm::toString(jit.takeError()));
   if (auto failed = (*jit)->addIRModule(

@@ -8,8 +8,8 @@
 #ifndef SHEAF_TEST_UNIT_KERNELS_JIT_H
 #define SHEAF_TEST_UNIT_KERNELS_JIT_H
 
-#include "sheaf/abi.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "sheaf/abi.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include <memory>
 #include <string>
@@ -29,8 +29,16 @@ public:
   /// A context with what kernels need.
   static std::unique_ptr<mlir::MLIRContext> makeContext();
 
-  /// Lowers and compiles `module`, which is changed. `error` says what went wrong.
-  static std::unique_ptr<Jit> compile(mlir::ModuleOp module, std::string &error);
+  enum class Route {
+    Kernels,
+    /// Through `nn-to-linalg` and upstream's bufferization and loops: the whole
+    /// is one item.
+    Linalg,
+  };
+  /// Lowers and compiles `module`, which is changed. `error` says what went
+  /// wrong.
+  static std::unique_ptr<Jit> compile(mlir::ModuleOp module, std::string &error,
+                                      Route route = Route::Kernels);
 
   const std::vector<CompiledKernel> &getKernels() const { return kernels; }
 

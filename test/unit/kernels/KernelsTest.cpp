@@ -1,13 +1,15 @@
 //===- KernelsTest.cpp - Kernels against an interpreter -------------------===//
 //
 // Every function of cases/*.mlir is a test. It is lowered and compiled, run on
-// random inputs, and compared with the interpreter. It is run as one range, item
-// by item backwards, and cut at random: the bits must be the same; so must they
-// be where an output has the buffer of an input, as far as the kernel says that
-// it may. Nothing may be written outside of the outputs.
+// random inputs, and compared with the interpreter. It is run as one range,
+// item by item backwards, and cut at random: the bits must be the same; so must
+// they be where an output has the buffer of an input, as far as the kernel says
+// that it may. Nothing may be written outside of the outputs. The same
+// functions, by way of `nn-to-linalg` and upstream's loops, are the tests of
+// that conversion.
 //
-// A function in which `FT` stands for a type is run with each float type, `ST` being
-// the type of statistics that belongs to it (f32, or f64). Arguments may
+// A function in which `FT` stands for a type is run with each float type, `ST`
+// being the type of statistics that belongs to it (f32, or f64). Arguments may
 // carry `test.range = [low, high]`, functions `test.tolerance` (a factor) and
 // `test.special` (inputs get infinities, NaN and zeros).
 //
@@ -68,7 +70,8 @@ void writeElement(Type element, double value, uint8_t *to) {
   if (auto type = dyn_cast<FloatType>(element)) {
     APFloat number(value);
     bool lost;
-    number.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven, &lost);
+    number.convert(type.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                   &lost);
     bits = number.bitcastToAPInt().getZExtValue();
   } else {
     bits = static_cast<uint64_t>(static_cast<int64_t>(value));
@@ -83,7 +86,8 @@ double readElement(Type element, const uint8_t *from) {
   if (!type) {
     if (element.isInteger(32))
       return static_cast<int32_t>(bits);
-    return element.isInteger(8) ? static_cast<int8_t>(bits) : static_cast<double>(bits);
+    return element.isInteger(8) ? static_cast<int8_t>(bits)
+                                : static_cast<double>(bits);
   }
   APFloat number(type.getFloatSemantics(), APInt(type.getWidth(), bits));
   bool lost;
@@ -97,7 +101,8 @@ Buffer toBuffer(RankedTensorType type, const Tensor &tensor) {
   size_t width = byteWidth(type.getElementType());
   Buffer buffer(width * tensor.data.size());
   for (size_t i = 0; i < tensor.data.size(); ++i)
-    writeElement(type.getElementType(), tensor.data[i], buffer.data() + i * width);
+    writeElement(type.getElementType(), tensor.data[i],
+                 buffer.data() + i * width);
   return buffer;
 }
 
@@ -110,10 +115,11 @@ Tensor randomTensor(RankedTensorType type, ArrayAttr range, bool special,
     high = cast<FloatAttr>(range[1]).getValueAsDouble();
   }
   std::uniform_real_distribution<double> real(low, high);
-  std::uniform_int_distribution<int64_t> integer(
-      static_cast<int64_t>(low), static_cast<int64_t>(high));
+  std::uniform_int_distribution<int64_t> integer(static_cast<int64_t>(low),
+                                                 static_cast<int64_t>(high));
   Tensor tensor{type.getShape().vec(), {}};
-  const double specials[] = {INFINITY, -INFINITY, NAN, 0.0, -0.0, 1.0, -1.0, 2.0};
+  const double specials[] = {INFINITY, -INFINITY, NAN,  0.0,
+                             -0.0,     1.0,       -1.0, 2.0};
   for (int64_t i = 0; i < type.getNumElements(); ++i) {
     double value = real(random);
     if (element.isInteger(1))
@@ -157,11 +163,13 @@ void decompose(func::FuncOp function) {
 
 class KernelTest : public testing::Test {
 public:
-  explicit KernelTest(std::string text) : text(std::move(text)) {}
+  KernelTest(std::string text, Jit::Route route)
+      : text(std::move(text)), route(route) {}
 
   void TestBody() override {
     auto context = Jit::makeContext();
-    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, context.get());
+    OwningOpRef<ModuleOp> module =
+        parseSourceString<ModuleOp>(text, context.get());
     ASSERT_TRUE(module) << text;
     auto function = *module->getOps<func::FuncOp>().begin();
     func::FuncOp reference = function.clone();
@@ -169,9 +177,10 @@ public:
     std::vector<Tensor> inputs;
     bool special = function->hasAttr("test.special");
     for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
-      inputs.push_back(randomTensor(tensorType(type),
-                                    function.getArgAttrOfType<ArrayAttr>(i, "test.range"),
-                                    special, random));
+      inputs.push_back(
+          randomTensor(tensorType(type),
+                       function.getArgAttrOfType<ArrayAttr>(i, "test.range"),
+                       special, random));
     decompose(reference);
     std::vector<Tensor> wanted = interpret(reference, inputs);
     SmallVector<Type> argumentTypes(function.getArgumentTypes());
@@ -182,7 +191,7 @@ public:
     reference.erase();
 
     std::string error;
-    auto jit = Jit::compile(*module, error);
+    auto jit = Jit::compile(*module, error, route);
     ASSERT_TRUE(jit) << error << "\n" << text;
     ASSERT_EQ(jit->getKernels().size(), 1u);
     const CompiledKernel &kernel = jit->getKernels()[0];
@@ -199,7 +208,8 @@ public:
       }
       for (Type type : resultTypes) {
         RankedTensorType tensor = tensorType(type);
-        out.emplace_back(tensor.getNumElements() * byteWidth(tensor.getElementType()));
+        out.emplace_back(tensor.getNumElements() *
+                         byteWidth(tensor.getElementType()));
         pointers.push_back(out.back().data());
       }
       for (size_t i = 0; i + 1 < inPlace.size(); i += 2)
@@ -226,14 +236,15 @@ public:
       double tolerance = factor * toleranceOf(element);
       int wrong = 0;
       for (int64_t j = 0; j < tensor.getNumElements() && wrong < 5; ++j) {
-        double got = readElement(element, whole[i].data() + j * byteWidth(element));
+        double got =
+            readElement(element, whole[i].data() + j * byteWidth(element));
         double want = wanted[i].data[j];
         bool equal = got == want || (std::isnan(got) && std::isnan(want)) ||
                      std::fabs(got - want) <= tolerance * (1 + std::fabs(want));
         if (!equal) {
           ++wrong;
-          ADD_FAILURE() << "result " << i << ", element " << j << ": got " << got
-                        << ", expected " << want << "\n"
+          ADD_FAILURE() << "result " << i << ", element " << j << ": got "
+                        << got << ", expected " << want << "\n"
                         << text;
         }
       }
@@ -256,21 +267,99 @@ public:
     std::vector<int64_t> pairs;
     std::set<int64_t> inputsUsed, resultsUsed;
     for (size_t i = 0; i + 1 < kernel.inPlace.size(); i += 2)
-      if (!inputsUsed.count(kernel.inPlace[i]) && !resultsUsed.count(kernel.inPlace[i + 1])) {
+      if (!inputsUsed.count(kernel.inPlace[i]) &&
+          !resultsUsed.count(kernel.inPlace[i + 1])) {
         inputsUsed.insert(kernel.inPlace[i]);
         resultsUsed.insert(kernel.inPlace[i + 1]);
         pairs.push_back(kernel.inPlace[i]);
         pairs.push_back(kernel.inPlace[i + 1]);
       }
     if (!pairs.empty()) {
-      EXPECT_EQ(run({{0, kernel.extent}}, pairs), whole) << "in place\n" << text;
+      EXPECT_EQ(run({{0, kernel.extent}}, pairs), whole) << "in place\n"
+                                                         << text;
       EXPECT_EQ(run(single, pairs), whole) << "in place\n" << text;
     }
   }
 
 private:
   std::string text;
+  Jit::Route route;
 };
+
+/// The error of a function of f32, on numbers from `low` to `high`.
+void checkAccuracy(const std::string &op, double (*exact)(double), double low,
+                   double high, double relative, double absolute) {
+  constexpr int64_t count = 1 << 18;
+  std::string type = "tensor<" + std::to_string(count) + "xf32>";
+  std::string text = "func.func @f(%x: " + type + ") -> " + type +
+                     " attributes {exec.kernel} {\n  %y = nn." + op +
+                     " %x : " + type + "\n  return %y : " + type + "\n}";
+  auto context = Jit::makeContext();
+  OwningOpRef<ModuleOp> module =
+      parseSourceString<ModuleOp>(text, context.get());
+  ASSERT_TRUE(module);
+  std::string error;
+  auto jit = Jit::compile(*module, error);
+  ASSERT_TRUE(jit) << error;
+  Buffer in(count * 4), out(count * 4);
+  std::vector<float> x(count), y(count);
+  for (int64_t i = 0; i < count; ++i)
+    x[i] = static_cast<float>(low + (high - low) * i / (count - 1));
+  std::memcpy(in.data(), x.data(), count * 4);
+  void *pointers[] = {in.data(), out.data()};
+  jit->getKernels()[0].entry(pointers, 0, jit->getKernels()[0].extent);
+  std::memcpy(y.data(), out.data(), count * 4);
+  double worst = 0;
+  int64_t where = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    double want = exact(x[i]);
+    double bound = relative * std::fabs(want) + absolute;
+    double ratio = std::fabs(y[i] - want) / bound;
+    if (!(ratio <= worst)) {
+      worst = ratio;
+      where = i;
+    }
+  }
+  EXPECT_LE(worst, 1) << op << "(" << x[where] << ") = " << y[where]
+                      << ", expected " << exact(x[where]);
+  testing::Test::RecordProperty(op, std::to_string(worst));
+}
+
+TEST(accuracy, exp) {
+  checkAccuracy("exp", std::exp, -87, 88, 2e-7, 0);
+  checkAccuracy("exp", std::exp, -1, 1, 1.5e-7, 0);
+  // Subnormal results, and 0.
+  checkAccuracy("exp", std::exp, -120, -87, 2e-7, 1e-45);
+}
+TEST(accuracy, log) {
+  checkAccuracy("log", std::log, 1e-38, 100, 2e-7, 0);
+  checkAccuracy("log", std::log, 0.9, 1.1, 2e-7, 0);
+  checkAccuracy("log", std::log, 1e-45, 1e-37, 2e-7, 0);
+  checkAccuracy("log", std::log, 1, 3e38, 2e-7, 0);
+}
+TEST(accuracy, tanh) {
+  checkAccuracy("tanh", std::tanh, -12, 12, 3e-7, 0);
+  checkAccuracy("tanh", std::tanh, -1, 1, 3e-7, 0);
+  checkAccuracy("tanh", std::tanh, -1e-4, 1e-4, 3e-7, 0);
+  checkAccuracy("tanh", std::tanh, -1000, 1000, 3e-7, 0);
+}
+TEST(accuracy, erf) {
+  checkAccuracy("erf", std::erf, -5, 5, 3e-7, 0);
+  checkAccuracy("erf", std::erf, -1e-3, 1e-3, 3e-7, 0);
+  checkAccuracy("erf", std::erf, -1000, 1000, 3e-7, 0);
+}
+TEST(accuracy, sin_cos) {
+  checkAccuracy("sin", std::sin, -1e5, 1e5, 1e-7, 1e-12);
+  checkAccuracy("cos", std::cos, -1e5, 1e5, 1e-7, 1e-12);
+  checkAccuracy("sin", std::sin, -4, 4, 1e-7, 0);
+  checkAccuracy("cos", std::cos, -4, 4, 1e-7, 1e-12);
+  checkAccuracy("sin", std::sin, -1e9, 1e9, 0, 1e-7);
+}
+TEST(accuracy, sigmoid) {
+  checkAccuracy(
+      "sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }, -80, 80, 4e-7,
+      0);
+}
 
 /// The functions of a file, as text.
 std::vector<std::string> splitFunctions(StringRef text) {
@@ -304,8 +393,16 @@ void registerFile(StringRef path) {
       replaceAll(text, "FT", type);
       replaceAll(text, "ST", type == "f64" ? "f64" : "f32");
       std::string test = name.str() + (generic ? "_" + type.str() : "");
-      testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr, path.data(), 1,
-                            [text]() -> testing::Test * { return new KernelTest(text); });
+      auto add = [&](const std::string &suite, Jit::Route route) {
+        testing::RegisterTest(suite.c_str(), test.c_str(), nullptr, nullptr,
+                              path.data(), 1,
+                              [text, route]() -> testing::Test * {
+                                return new KernelTest(text, route);
+                              });
+      };
+      add(suite, Jit::Route::Kernels);
+      if (!generic || type == "f32" || type == "bf16")
+        add("linalg_" + suite, Jit::Route::Linalg);
       if (!generic)
         break;
     }

@@ -1,0 +1,103 @@
+// RUN: sheaf-opt %s --split-input-file --cpu-lower-kernels | FileCheck %s
+
+// One loop over all dimensions, in blocks; the scalar is read once; the result may
+// have the buffer of the first operand.
+// CHECK-LABEL: func.func @scale(
+// CHECK-SAME: %[[X:.+]]: memref<4x800xf32>, %[[S:.+]]: memref<f32>, %[[Y:.+]]: memref<4x800xf32>, %[[BEGIN:.+]]: index, %[[END:.+]]: index)
+// CHECK-SAME: exec.bytes = 25604 : i64, exec.extent = 4 : i64, exec.flops = 3200 : i64
+// CHECK-SAME: exec.in_place = array<i64: 0, 0>, exec.inputs = 2 : i64
+// CHECK: %[[SCALE:.+]] = memref.load
+// CHECK: scf.for %{{.+}} = %[[BEGIN]] to %[[END]]
+// CHECK: scf.for
+// CHECK: vector.load {{.*}} vector<16xf32>
+// CHECK: vector.store
+func.func @scale(%x: tensor<4x800xf32>, %s: tensor<f32>) -> tensor<4x800xf32> attributes {exec.kernel} {
+  %y = nn.mul %x, %s : (tensor<4x800xf32>, tensor<f32>) -> tensor<4x800xf32>
+  return %y : tensor<4x800xf32>
+}
+
+// -----
+
+// Several results in one pass.
+// CHECK-LABEL: func.func @two(
+// CHECK: vector.load
+// CHECK-NOT: vector.load
+// CHECK: vector.store
+// CHECK: vector.store
+func.func @two(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) attributes {exec.kernel} {
+  %y = nn.mul %x, %x : tensor<64xf32>
+  %z = nn.add %y, %x : tensor<64xf32>
+  return %y, %z : tensor<64xf32>, tensor<64xf32>
+}
+
+// -----
+
+// Rows are items. The exponentials are computed once and kept on the stack.
+// CHECK-LABEL: func.func @softmax(
+// CHECK-SAME: exec.extent = 32 : i64
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<64xf32>
+// CHECK: arith.maximumf
+// CHECK: math.exp {{.*}} vector<16xf32>
+// CHECK-NOT: math.exp
+// CHECK: return
+func.func @softmax(%x: tensor<4x8x64xf32>) -> tensor<4x8x64xf32> attributes {exec.kernel} {
+  %y = nn.softmax %x dim 2 : tensor<4x8x64xf32>
+  return %y : tensor<4x8x64xf32>
+}
+
+// -----
+
+// Blocks of columns are items; a sum is taken in stretches of 64 rows.
+// CHECK-LABEL: func.func @columns(
+// CHECK-SAME: exec.extent = 12 : i64
+// CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<64xf32>)
+// CHECK: scf.for {{.*}} iter_args({{.*}}) -> (vector<64xf32>)
+func.func @columns(%x: tensor<1024x768xf32>) -> tensor<768xf32> attributes {exec.kernel} {
+  %y = nn.reduce sum %x dims [0] : (tensor<1024x768xf32>) -> tensor<768xf32>
+  return %y : tensor<768xf32>
+}
+
+// -----
+
+// Reductions that do not depend on each other share a loop.
+// CHECK-LABEL: func.func @statistics(
+// CHECK: scf.for
+// CHECK: scf.for {{.*}} -> (vector<16xf32>, vector<16xf32>, f32, f32)
+// CHECK-NOT: scf.for
+func.func @statistics(%x: tensor<8x64xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes {exec.kernel} {
+  %y = nn.reduce sum %x dims [1] : (tensor<8x64xf32>) -> tensor<8xf32>
+  %z = nn.reduce max %x dims [1] : (tensor<8x64xf32>) -> tensor<8xf32>
+  return %y, %z : tensor<8xf32>, tensor<8xf32>
+}
+
+// -----
+
+// A loop over a concatenation is cut where its parts meet: no test is left.
+// CHECK-LABEL: func.func @parts(
+// CHECK-NOT: arith.select
+// CHECK: return
+func.func @parts(%a: tensor<4x16xf32>, %b: tensor<4x32xf32>) -> tensor<4x48xf32> attributes {exec.kernel} {
+  %y = nn.concatenate %a, %b dim 1 : (tensor<4x16xf32>, tensor<4x32xf32>) -> tensor<4x48xf32>
+  return %y : tensor<4x48xf32>
+}
+
+// -----
+
+// An i1 is a byte in memory; a dense constant is a global.
+// CHECK: memref.global "private" constant @mask_constant
+// CHECK-LABEL: func.func @mask(
+// CHECK-SAME: memref<5xi8>
+func.func @mask(%x: tensor<5xi1>) -> tensor<5xi1> attributes {exec.kernel} {
+  %c = nn.constant dense<[true, false, false, true, true]> : tensor<5xi1>
+  %y = nn.and %x, %c : tensor<5xi1>
+  return %y : tensor<5xi1>
+}
+
+// -----
+
+// Other functions stay.
+// CHECK-LABEL: func.func @other(%{{.*}}: tensor<5xf32>) -> tensor<5xf32>
+func.func @other(%x: tensor<5xf32>) -> tensor<5xf32> {
+  %y = nn.add %x, %x : tensor<5xf32>
+  return %y : tensor<5xf32>
+}
