@@ -53,6 +53,8 @@ function(sheaf_compiler_tool NAME)
   add_executable(${NAME} ${ARG_UNPARSED_ARGUMENTS})
   _sheaf_compiler_target(${NAME})
   target_link_libraries(${NAME} PRIVATE ${ARG_LINK} MLIR LLVM)
+  # Plugins take Sheaf's symbols from the program that loads them.
+  set_target_properties(${NAME} PROPERTIES ENABLE_EXPORTS ON)
 endfunction()
 
 # GCC 12 warns of impossible copies inside std::string (its bug 105651).

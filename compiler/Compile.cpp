@@ -232,6 +232,11 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
       for (const llvm::json::Value &size : shape)
         elements *= *size.getAsInteger();
       parameters += elements;
+      // The vocabulary, where there is no @logits to tell it.
+      if (const llvm::json::Array *axes = buffer.getArray("axes"))
+        for (auto [i, axis] : llvm::enumerate(*axes))
+          if (axis.getAsString() == StringRef("vocab"))
+            model.try_emplace("vocab", *shape[i].getAsInteger());
     } else if (kind == "batch" && name == "tokens") {
       model["batch"] = *shape[0].getAsInteger();
       model["seq"] = *shape[1].getAsInteger();

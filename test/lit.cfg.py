@@ -27,6 +27,7 @@ config.substitutions.append(("%python", config.python))
 config.substitutions.append(("%mlir_include", config.mlir_include_dir))
 config.substitutions.append(("%sheaf_source", config.sheaf_source_dir))
 config.substitutions.append(("%sheaf_bin", config.sheaf_tools_dir))
+config.substitutions.append(("%sheaf_lib", os.path.join(config.sheaf_binary_dir, "lib")))
 llvm_config.add_tool_substitutions(
     [ToolSubst("sheaf-opt", extra_args=options)]
     + [tool for tool in ("sheaf-compile", "sheaf-model", "sheaf-run", "sheaf-plan")

@@ -7,6 +7,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
+#include "mlir/Tools/Plugins/DialectPlugin.h"
+#include "mlir/Tools/Plugins/PassPlugin.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
@@ -50,6 +52,12 @@ static cl::opt<bool> differentiate(
 static cl::opt<std::string> dumpPhases("dump-phases-to",
                                        cl::desc("Write the IR after each phase to DIR"),
                                        cl::value_desc("DIR"), cl::cat(category));
+static cl::list<std::string> dialectPlugins("load-dialect-plugin",
+                                            cl::desc("Load a plugin with dialects"),
+                                            cl::value_desc("FILE"), cl::cat(category));
+static cl::list<std::string> passPlugins("load-pass-plugin",
+                                         cl::desc("Load a plugin with passes"),
+                                         cl::value_desc("FILE"), cl::cat(category));
 static cl::opt<char> optLevel("O", cl::desc("Optimisation level, -O0 to -O3 (3)"), cl::Prefix,
                               cl::init('3'), cl::cat(category));
 
@@ -135,6 +143,20 @@ int main(int argc, char **argv) {
 
   mlir::DialectRegistry registry;
   sheaf::registerSheafDialects(registry);
+  for (const std::string &file : dialectPlugins) {
+    llvm::Expected<mlir::DialectPlugin> plugin = mlir::DialectPlugin::load(file);
+    if (!plugin)
+      return fail("cannot load plugin '" + file + "': " +
+                  llvm::toString(plugin.takeError()));
+    plugin->registerDialectRegistryCallbacks(registry);
+  }
+  for (const std::string &file : passPlugins) {
+    llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(file);
+    if (!plugin)
+      return fail("cannot load plugin '" + file + "': " +
+                  llvm::toString(plugin.takeError()));
+    plugin->registerPassRegistryCallbacks();
+  }
   mlir::MLIRContext context(registry);
   // A diagnostic points into the user's file; the op in full can be a whole module.
   context.printOpOnDiagnostic(false);
