@@ -3,6 +3,7 @@
 #include "compiler/Compile.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "support/WriteFile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -12,9 +13,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/Path.h"
-#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace sheaf;
@@ -174,32 +173,8 @@ LogicalResult Compilation::makeLLVM() {
 }
 
 LogicalResult Compilation::writeBytes(StringRef path, StringRef bytes) {
-  if (path == "-") {
-    llvm::outs() << bytes;
-    llvm::outs().flush();
-    return success();
-  }
-  // The file appears whole or not at all.
-  llvm::SmallString<128> temporary;
-  int descriptor;
-  if (std::error_code error =
-          llvm::sys::fs::createUniqueFile(path + ".%%%%%%", descriptor, temporary))
-    return module.emitError("cannot write '") << path << "': " << error.message();
-  llvm::FileRemover remover(temporary);
-  llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
-  stream << bytes;
-  stream.close();
-  if (stream.has_error()) {
-    std::error_code error = stream.error();
-    stream.clear_error();
-    return module.emitError("cannot write '") << path << "': " << error.message();
-  }
-  if (std::error_code error = llvm::sys::fs::setPermissions(
-          temporary, static_cast<llvm::sys::fs::perms>(0644)))
-    return module.emitError("cannot write '") << path << "': " << error.message();
-  if (std::error_code error = llvm::sys::fs::rename(temporary, path))
-    return module.emitError("cannot write '") << path << "': " << error.message();
-  remover.releaseFile();
+  if (llvm::Error error = writeFile(path, bytes))
+    return module.emitError(llvm::toString(std::move(error)));
   return success();
 }
 

@@ -1,10 +1,11 @@
 //===- Link.cpp - Object code into a shared object ------------------------===//
 
 #include "lowering/artifact/Artifact.h"
+#include "support/WriteFile.h"
 #include "lld/Common/Driver.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/Path.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 LLD_HAS_DRIVER(elf)
 
@@ -16,14 +17,13 @@ LogicalResult sheaf::linkArtifact(Location loc, ArrayRef<std::string> objects,
   std::vector<std::string> arguments{"ld.lld", "-shared", "-z", "now", "-z", "relro",
                                      "--hash-style=gnu", "--build-id=none",
                                      "-z", "noexecstack"};
-  // Beside the result, so that the last step is a rename within one file system.
-  llvm::SmallString<128> temporary;
+  llvm::SmallString<128> linked;
   int descriptor;
   if (std::error_code error =
-          llvm::sys::fs::createUniqueFile(path + ".%%%%%%", descriptor, temporary))
-    return emitError(loc) << "cannot write '" << path << "': " << error.message();
+          llvm::sys::fs::createTemporaryFile("sheaf", "so", descriptor, linked))
+    return emitError(loc) << "cannot write a temporary file: " << error.message();
   llvm::sys::fs::closeFile(descriptor);
-  llvm::FileRemover removeTemporary(temporary);
+  llvm::FileRemover removeLinked(linked);
   std::vector<std::unique_ptr<llvm::FileRemover>> removers;
   for (const std::string &object : objects) {
     llvm::SmallString<128> file;
@@ -43,7 +43,7 @@ LogicalResult sheaf::linkArtifact(Location loc, ArrayRef<std::string> objects,
     arguments.push_back(std::string(file));
   }
   arguments.push_back("-o");
-  arguments.push_back(std::string(temporary));
+  arguments.push_back(std::string(linked));
   std::vector<const char *> raw;
   for (const std::string &argument : arguments)
     raw.push_back(argument.c_str());
@@ -53,12 +53,12 @@ LogicalResult sheaf::linkArtifact(Location loc, ArrayRef<std::string> objects,
       lld::lldMain(raw, messages, messages, {{lld::Gnu, &lld::elf::link}});
   if (result.retCode != 0)
     return emitError(loc) << "link failed: " << messages.str();
-  if (std::error_code error = llvm::sys::fs::setPermissions(
-          temporary, static_cast<llvm::sys::fs::perms>(0755)))
-    return emitError(loc) << "cannot make '" << temporary
-                          << "' executable: " << error.message();
-  if (std::error_code error = llvm::sys::fs::rename(temporary, path))
-    return emitError(loc) << "cannot write '" << path << "': " << error.message();
-  removeTemporary.releaseFile();
+  llvm::ErrorOr<std::unique_ptr<llvm::MemoryBuffer>> bytes =
+      llvm::MemoryBuffer::getFile(linked);
+  if (!bytes)
+    return emitError(loc) << "cannot read back '" << linked
+                          << "': " << bytes.getError().message();
+  if (llvm::Error error = writeFile(path, (*bytes)->getBuffer(), /*executable=*/true))
+    return emitError(loc) << llvm::toString(std::move(error));
   return success();
 }

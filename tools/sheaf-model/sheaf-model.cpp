@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "support/WriteFile.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
 #include "models/Models.h"
@@ -153,47 +154,6 @@ llvm::Expected<Model> describe() {
   return model;
 }
 
-/// Writes beside the file and renames, so that it is there whole or not at all.
-/// What is not a file (a pipe, a device) is written to.
-llvm::Error write(llvm::StringRef path, llvm::StringRef text) {
-  auto failed = [&](const llvm::Twine &what) {
-    return error("cannot write '" + path + "': " + what);
-  };
-  llvm::sys::fs::file_status status;
-  bool special = path == "-" || (!llvm::sys::fs::status(path, status) &&
-                                 llvm::sys::fs::exists(status) &&
-                                 !llvm::sys::fs::is_regular_file(status));
-  if (special) {
-    std::error_code code;
-    llvm::raw_fd_ostream os(path, code);
-    if (code)
-      return failed(code.message());
-    os << text;
-    os.flush();
-    if (os.has_error()) {
-      code = os.error();
-      os.clear_error();
-      return failed(code.message());
-    }
-    return llvm::Error::success();
-  }
-  auto file = llvm::sys::fs::TempFile::create(path + ".%%%%%%.part");
-  if (!file)
-    return failed(llvm::toString(file.takeError()));
-  llvm::raw_fd_ostream os(file->FD, /*shouldClose=*/false);
-  os << text;
-  os.flush();
-  if (os.has_error()) {
-    std::string message = os.error().message();
-    os.clear_error();
-    llvm::consumeError(file->discard());
-    return failed(message);
-  }
-  if (llvm::Error e = file->keep(path))
-    return failed(llvm::toString(std::move(e)));
-  return llvm::Error::success();
-}
-
 llvm::Error run() {
   llvm::Expected<Model> model = describe();
   if (!model)
@@ -210,7 +170,7 @@ llvm::Error run() {
   std::string text;
   llvm::raw_string_ostream os(text);
   print(*module, *model, os);
-  return write(output, text);
+  return sheaf::writeFile(output, text);
 }
 } // namespace
 
