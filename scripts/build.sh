@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing, configures and builds. Environment: BUILD_DIR (build),
-# JOBS (all cores), CMAKE_ARGS (none).
+# Installs what is missing, configures and builds.
+#   scripts/build.sh [TARGET ...]      everything, or the named targets
+# Environment: BUILD_DIR (build), JOBS (all cores), CMAKE_ARGS (none).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build}
@@ -10,7 +11,7 @@ packages=(
   g++ cmake ninja-build ccache
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev zlib1g-dev libzstd-dev
   libopenblas-pthread-dev libfmt-dev nlohmann-json3-dev libgtest-dev
-  python3 python3-numpy bible-kjv-text)
+  python3 python3-numpy)
 missing=()
 for package in "${packages[@]}"; do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
@@ -33,4 +34,6 @@ fi
 
 python=$(command -v /usr/bin/python3)
 cmake -G Ninja -S "$root" -B "$build" -DSHEAF_PYTHON="$python" ${CMAKE_ARGS:-}
-cmake --build "$build" --parallel ${JOBS:-$(nproc)}
+targets=()
+[ $# -eq 0 ] || targets=(--target "$@")
+cmake --build "$build" --parallel "${JOBS:-$(nproc)}" "${targets[@]}"

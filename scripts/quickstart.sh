@@ -9,7 +9,8 @@ case $build in /*) ;; *) build=$PWD/$build ;; esac
 out=${OUT:-$root/quickstart-out}
 bin=$build/bin
 
-"$root/scripts/build.sh"
+echo "the first build takes some minutes of both cores; training afterwards less than one"
+"$root/scripts/build.sh" sheaf-model sheaf-compile sheaf-run
 mkdir -p "$out"
 
 # The license texts of base-files are on every Debian machine.
