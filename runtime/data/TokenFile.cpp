@@ -107,7 +107,7 @@ void TokenFile::read(int64_t position, int64_t length, int64_t vocab,
     for (int64_t i = 0; i < part; ++i)
       if (out[done + i] >= vocab)
         fail("{}: token {} at position {} is not below the model's vocabulary "
-             "of {}",
+             "of {} (for the bytes of a text give --token-type=u8)",
              path, out[done + i], position + i, vocab);
     done += part;
     position = 0;

@@ -26,10 +26,10 @@ static cl::opt<Floor> emit(
     "emit", cl::desc("How far down to go:"), cl::init(Floor::Artifact), cl::cat(category),
     cl::values(clEnumValN(Floor::Artifact, "artifact", "a shared object for sheaf-run (default)"),
                clEnumValN(Floor::Model, "model", "floor 1, the model"),
-               clEnumValN(Floor::Step, "step", "floor 2, the training step"),
+               clEnumValN(Floor::Step, "step", "floor 2, the training step on tensors"),
                clEnumValN(Floor::Exec, "exec", "floor 5, the placed program on buffers"),
                clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
-               clEnumValN(Floor::Object, "object", "the host's object code")));
+               clEnumValN(Floor::Object, "object", "the object code of the host program, without kernels")));
 static cl::opt<std::string> target("target", cl::desc("cpu (default)"), cl::init("cpu"),
                                    cl::cat(category));
 static cl::opt<std::string> cpu("cpu", cl::desc("Processor to make code for (default: native)"),
@@ -76,11 +76,11 @@ static Scalar scalars[] = {
     {"min-lr", 0, "Learning rate after decay (0)"},
     {"decay-steps", 0, "Step at which the cosine decay ends; 0: constant (0)"},
     {"weight-decay", 0.1, "Decoupled weight decay (0.1)"},
-    {"beta1", 0.9, "AdamW (0.9)"},
-    {"beta2", 0.95, "AdamW (0.95)"},
-    {"eps", 1e-8, "AdamW (1e-8)"},
+    {"beta1", 0.9, "AdamW: decay of the first moment (0.9)"},
+    {"beta2", 0.95, "AdamW: decay of the second moment (0.95)"},
+    {"eps", 1e-8, "AdamW: added to the root of the second moment (1e-8)"},
     {"clip", 1, "Largest norm of all gradients; 0: no clipping (1)"},
-    {"momentum", 0, "SGD (0)"}};
+    {"momentum", 0, "SGD: momentum (0)"}};
 
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "sheaf-compile: " << message << "\n";
