@@ -3,6 +3,7 @@
 #include "compiler/Compile.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "runtime/include/sheaf/abi.h"
 #include "support/WriteFile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -188,8 +189,7 @@ LogicalResult Compilation::writeText(ModuleOp root, StringRef path) {
 
 FailureOr<std::vector<std::string>> Compilation::makeObjects() {
   SmallVector<ModuleOp> modules(kernelParts->getOps<ModuleOp>());
-  modules.push_back(module);
-  return compileModules(modules, options.codegen);
+  return compileModules(modules, module, options.codegen);
 }
 
 /// What the runtime wants to know of the model as a whole.
@@ -240,7 +240,7 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
                                                       "lzcnt", "popcnt", "movbe"},
                      [&](StringRef prefix) { return feature.starts_with(prefix); }))
       features.push_back(feature);
-  manifest["abi"] = 1;
+  manifest["abi"] = SHEAF_ABI_VERSION;
   manifest["producer"] = "sheaf 0.1.0 (MLIR " LLVM_VERSION_STRING ")";
   manifest["target"] = "cpu";
   manifest["cpu"] = processor->name;
@@ -344,11 +344,13 @@ LogicalResult Compilation::run(StringRef path) {
     std::string text;
     llvm::raw_string_ostream os(text);
     SmallVector<ModuleOp> modules{module};
+    CodegenOptions hostOptions = options.codegen;
+    hostOptions.optLevel = 0;
     llvm::append_range(modules, kernelParts->getOps<ModuleOp>());
     for (ModuleOp part : modules) {
       llvm::LLVMContext context;
       std::unique_ptr<llvm::Module> llvmModule =
-          translateAndOptimise(part, context, options.codegen);
+          translateAndOptimise(part, context, part == module ? hostOptions : options.codegen);
       if (!llvmModule)
         return failure();
       llvmModule->print(os, nullptr);

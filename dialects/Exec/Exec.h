@@ -18,7 +18,8 @@
 
 namespace sheaf::exec {
 
-/// Whether a type is a memref of static shape and identity layout.
+/// Whether a type is a memref of integers or floats of static shape, no size of
+/// which is 0, and identity layout.
 bool isMemory(mlir::Type type);
 /// The bytes of a buffer; an i1 element takes one.
 int64_t getBytes(mlir::MemRefType type);
@@ -40,12 +41,19 @@ inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
 /// [kind, name] for each argument, with a third element where there is more to
 /// say: the nn.param of a parameter, the value of a scalar.
 inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
-/// On a lowered kernel: the size of its index space and the items of a task, and
-/// what one launch costs.
+/// On a lowered kernel: the size of its index space, and the items of a task (from
+/// shapes alone).
 inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";
 inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
+/// On a lowered kernel: arithmetic operations, and bytes of all operands, of one
+/// launch.
 inline constexpr llvm::StringLiteral kFlopsAttr = "exec.flops";
 inline constexpr llvm::StringLiteral kBytesAttr = "exec.bytes";
+/// On a lowered kernel: how many operands are read; the others are written.
+inline constexpr llvm::StringLiteral kInputsAttr = "exec.inputs";
+/// On a lowered kernel: pairs (input, result), flat: the result's buffer may be that
+/// of the input. Several pairs may be used at once. Anything else must not overlap.
+inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
 /// On a module: what its launches and products are, in the order of their ids: an
 /// array of dictionaries {name, kind, flops, bytes, loc}.
 inline constexpr llvm::StringLiteral kTableAttr = "exec.table";

@@ -21,7 +21,9 @@ void ExecDialect::initialize() {
 
 bool sheaf::exec::isMemory(Type type) {
   auto memory = dyn_cast<MemRefType>(type);
-  return memory && memory.hasStaticShape() && memory.getLayout().isIdentity();
+  return memory && memory.hasStaticShape() && memory.getLayout().isIdentity() &&
+         memory.getElementType().isIntOrFloat() &&
+         llvm::all_of(memory.getShape(), [](int64_t size) { return size > 0; });
 }
 
 int64_t sheaf::exec::getBytes(MemRefType type) {

@@ -27,7 +27,8 @@ class Exec_Op<string mnemonic, list<Trait> traits = []>
 
 def Exec_Memory : Type<
   CPred<"::sheaf::exec::isMemory($_self)">,
-  "memref of static shape and identity layout", "::mlir::MemRefType">;
+  "memref of integers or floats of static shape without zeros and identity layout",
+  "::mlir::MemRefType">;
 
 /// An op that reads some buffers and writes others.
 def Exec_AccessOpInterface : OpInterface<"AccessOpInterface"> {

@@ -924,6 +924,24 @@ LogicalResult MicrobatchesOp::verifyRegions() {
 // Attributes on functions and ops
 //===----------------------------------------------------------------------===//
 
+/// No two parameters have one name. Checked once a function, at its first
+/// parameter, as a model has thousands.
+static LogicalResult checkParameterNames(FunctionOpInterface function, unsigned argument) {
+  for (unsigned other = 0; other < argument; ++other)
+    if (function.getArgAttr(other, kParamAttr))
+      return success();
+  llvm::DenseMap<StringAttr, unsigned> names;
+  for (unsigned i = argument; i < function.getNumArguments(); ++i)
+    if (auto param = function.getArgAttrOfType<ParamAttr>(i, kParamAttr)) {
+      auto [it, isNew] = names.try_emplace(param.getName(), i);
+      if (!isNew)
+        return function->emitOpError("argument ")
+               << i << " has the parameter name '" << param.getName().getValue()
+               << "' of argument " << it->second;
+    }
+  return success();
+}
+
 LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
                                                   NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
@@ -950,12 +968,7 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
       return where() << "has an initial value that is not finite";
     if (param.getName().empty())
       return where() << "is a parameter without a name";
-    for (unsigned other = 0; other < argument; ++other)
-      if (auto previous = function.getArgAttrOfType<ParamAttr>(other, kParamAttr))
-        if (previous.getName() == param.getName())
-          return where() << "has the parameter name '" << param.getName().getValue()
-                         << "' of argument " << other;
-    return success();
+    return checkParameterNames(function, argument);
   }
   if (name == kBatchAttr) {
     auto role = dyn_cast<StringAttr>(attribute.getValue());

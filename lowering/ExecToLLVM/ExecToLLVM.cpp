@@ -39,17 +39,20 @@ namespace {
 class Descriptions {
 public:
   Descriptions(ModuleOp module, ModuleOp kernels)
-      : module(module), kernels(kernels), context(module.getContext()),
-        builder(context),
+      : module(module), context(module.getContext()), builder(context),
         i32(IntegerType::get(context, 32)), i64(IntegerType::get(context, 64)),
-        f64(Float64Type::get(context)), ptr(LLVM::LLVMPointerType::get(context)) {}
+        f64(Float64Type::get(context)), ptr(LLVM::LLVMPointerType::get(context)) {
+    if (kernels)
+      kernelSymbols.emplace(kernels);
+  }
 
   FailureOr<LLVM::GlobalOp> launch(LaunchOp op);
   FailureOr<LLVM::GlobalOp> matmul(MatmulOp op);
   ArrayAttr table() { return builder.getArrayAttr(entries); }
 
 private:
-  ModuleOp module, kernels;
+  ModuleOp module;
+  std::optional<SymbolTable> kernelSymbols;
   MLIRContext *context;
   OpBuilder builder;
   Type i32, i64, f64, ptr;
@@ -153,15 +156,59 @@ Descriptions::addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType t
   return global;
 }
 
+/// The bytes of its base that a buffer covers; none where an index decides.
+static std::optional<std::pair<int64_t, int64_t>> bytesOf(Value buffer) {
+  int64_t begin = 0, size = getBytes(cast<MemRefType>(buffer.getType()));
+  while (Operation *op = buffer.getDefiningOp()) {
+    if (isa<PartOp>(op))
+      return std::nullopt;
+    auto view = dyn_cast<ViewOp>(op);
+    if (!view)
+      break;
+    begin += view.getOffset();
+    buffer = view.getSource();
+  }
+  return std::pair(begin, begin + size);
+}
+
+/// A lowered kernel takes for granted that what it writes overlaps nothing else, but
+/// for the pairs that it names.
+static LogicalResult checkOverlap(LaunchOp op, func::FuncOp kernel) {
+  auto inPlace = kernel->getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr);
+  ArrayRef<int64_t> pairs = inPlace ? inPlace.asArrayRef() : ArrayRef<int64_t>();
+  size_t reads = op.getRead().size();
+  for (auto [i, buffer] : llvm::enumerate(op->getOperands()))
+    for (auto [j, written] : llvm::enumerate(op.getWritten())) {
+      if (i == reads + j || getBase(buffer) != getBase(written))
+        continue;
+      auto a = bytesOf(buffer), b = bytesOf(written);
+      if (!a || !b || a->second <= b->first || b->second <= a->first)
+        continue;
+      bool allowed = false;
+      if (i < reads && buffer == written)
+        for (size_t p = 0; p + 1 < pairs.size(); p += 2)
+          allowed |= pairs[p] == static_cast<int64_t>(i) &&
+                     pairs[p + 1] == static_cast<int64_t>(j);
+      if (!allowed)
+        return op.emitOpError("operand ")
+               << i << " overlaps buffer " << j
+               << " of those written, and the kernel does not name the two in "
+               << kInPlaceAttr << "; give the result a buffer of its own";
+    }
+  return success();
+}
+
 FailureOr<LLVM::GlobalOp> Descriptions::launch(LaunchOp op) {
   StringRef name = op.getKernel().getLeafReference().getValue();
+  auto kernel = kernelSymbols ? kernelSymbols->lookup<func::FuncOp>(name) : func::FuncOp();
+  if (!kernel)
+    return op.emitOpError("launches '") << name << "', which is no kernel of the module";
+  if (failed(checkOverlap(op, kernel)))
+    return failure();
   std::string key = ("kernel " + name).str();
   auto it = globals.find(key);
   if (it != globals.end())
     return it->second;
-  auto kernel = kernels ? kernels.lookupSymbol<func::FuncOp>(name) : func::FuncOp();
-  if (!kernel)
-    return op.emitOpError("launches '") << name << "', which is no kernel of the module";
   auto extent = kernel->getAttrOfType<IntegerAttr>(kExtentAttr);
   auto grain = kernel->getAttrOfType<IntegerAttr>(kGrainAttr);
   if (!extent || !grain)
@@ -310,15 +357,11 @@ void HostWriter::writeEntry(LLVM::LLVMFuncOp body, ArrayAttr entry) {
   Value arena = field(loc, contextArgument, kArena);
   SmallVector<Value> operands{contextArgument};
   // A buffer that is updated in place is one argument of the entry.
-  SmallVector<std::pair<Attribute, Attribute>> seen;
+  llvm::DenseMap<std::pair<Attribute, Attribute>, int> indices;
   for (Attribute name : entry) {
     auto parts = cast<ArrayAttr>(name);
-    std::pair<Attribute, Attribute> key(parts[0], parts[1]);
-    auto it = llvm::find(seen, key);
-    int index = it - seen.begin();
-    if (it == seen.end())
-      seen.push_back(key);
-    operands.push_back(field(loc, buffers, index));
+    auto it = indices.try_emplace({parts[0], parts[1]}, indices.size()).first;
+    operands.push_back(field(loc, buffers, it->second));
   }
   operands.push_back(arena);
   LLVM::CallOp::create(builder, loc, body, operands);

@@ -5,6 +5,8 @@
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
+#include <map>
+#include <set>
 
 namespace sheaf {
 #define GEN_PASS_DEF_NNTOEXEC
@@ -53,8 +55,28 @@ static bool isView(Operation *op, int64_t &offset) {
   return false;
 }
 
+/// The tensor whose bytes a chain of views shares.
+static Value getViewed(Value tensor) {
+  int64_t offset;
+  while (Operation *op = tensor.getDefiningOp()) {
+    if (!isView(op, offset))
+      break;
+    tensor = op->getOperand(0);
+  }
+  return tensor;
+}
+
 /// Constants are computed where they are used.
 static bool isConstant(Operation *op) { return op && isa<nn::ConstantOp>(op); }
+
+/// The number that a scalar constant of type i32 holds.
+static std::optional<int32_t> scalarNumber(Value value) {
+  auto constant = value.getDefiningOp<nn::ConstantOp>();
+  if (!constant || constant.getType().getRank() > 0 ||
+      !constant.getType().getElementType().isInteger(32))
+    return std::nullopt;
+  return *constant.getValue().getValues<int32_t>().begin();
+}
 
 /// Whether an op may write its result over operand `value` of the same type: it
 /// reads each element before it writes the one at the same place.
@@ -151,6 +173,14 @@ private:
   void launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs, ValueRange results);
   ArrayAttr entryBuffers();
 
+  /// The numbers of streams that the function names, in one buffer, and where each
+  /// stands: kernels that differ in nothing but their stream are one.
+  Value streams;
+  std::map<int32_t, int64_t> streamPlaces;
+
+  void makeStreams();
+  bool isStream(Operation *user, Value operand);
+  Value streamOf(Value constant);
   Value lookup(Value tensor);
   Value destination(Value tensor);
   bool isLastAccess(Value tensor, Operation *writer);
@@ -162,6 +192,48 @@ private:
 };
 
 } // namespace
+
+/// Whether the operand is the stream of random numbers of `user`, or may be one in
+/// the layer that `user` calls, and the table has it.
+bool FunctionLowering::isStream(Operation *user, Value operand) {
+  std::optional<int32_t> number = scalarNumber(operand);
+  if (!number || !streamPlaces.contains(*number))
+    return false;
+  auto random = dyn_cast<nn::RandomOp>(user);
+  return random ? random.getStream() == operand : isa<func::CallOp>(user);
+}
+
+/// Fills `streams` where the function has more than one stream.
+void FunctionLowering::makeStreams() {
+  std::set<int32_t> numbers;
+  function.walk([&](Operation *op) {
+    SmallVector<Value> operands;
+    if (auto random = dyn_cast<nn::RandomOp>(op))
+      operands.push_back(random.getStream());
+    else if (isa<func::CallOp>(op))
+      operands.assign(op->operand_begin(), op->operand_end());
+    for (Value operand : operands)
+      if (std::optional<int32_t> number = scalarNumber(operand))
+        numbers.insert(*number);
+  });
+  if (numbers.size() < 2)
+    return;
+  SmallVector<int32_t> list(numbers.begin(), numbers.end());
+  for (auto [i, number] : llvm::enumerate(list))
+    streamPlaces[number] = i;
+  auto type = RankedTensorType::get(list.size(), builder.getI32Type());
+  OpBuilder scratch(function.getContext());
+  OwningOpRef<nn::ConstantOp> table = nn::ConstantOp::create(
+      scratch, function.getLoc(), DenseElementsAttr::get(type, ArrayRef<int32_t>(list)));
+  streams = lookup(table->getResult());
+}
+
+/// The element of `streams` that is the constant.
+Value FunctionLowering::streamOf(Value constant) {
+  auto type = MemRefType::get({}, builder.getI32Type());
+  return ViewOp::create(builder, constant.getLoc(), type, streams,
+                        streamPlaces.at(*scalarNumber(constant)) * getBytes(type));
+}
 
 /// The buffer of a tensor that is read. A constant gets one by a kernel.
 Value FunctionLowering::lookup(Value tensor) {
@@ -226,27 +298,18 @@ bool FunctionLowering::mayWriteInto(Value result, Value overwritten, Block *bloc
     return false;
   // The writer may read the old bytes only element by element, and not by way of
   // a view.
-  for (Value operand : writer->getOperands()) {
-    Value base = operand;
-    while (Operation *op = base.getDefiningOp()) {
-      if (!isView(op, offset))
-        break;
-      base = op->getOperand(0);
-    }
-    if (base == overwritten &&
+  for (Value operand : writer->getOperands())
+    if (getViewed(operand) == overwritten &&
         (operand != overwritten || !mayOverwrite(writer, operand, result.getType())))
       return false;
-  }
   // Nested ops (a loop's body) may read it as well.
-  if (writer->getNumRegions() > 0) {
-    WalkResult reads = writer->walk([&](Operation *op) {
-      return llvm::is_contained(op->getOperands(), overwritten) ? WalkResult::interrupt()
-                                                               : WalkResult::advance();
-    });
-    if (reads.wasInterrupted())
-      return false;
-  }
-  return true;
+  WalkResult reads = writer->walk([&](Operation *op) {
+    return op != writer && llvm::is_contained(llvm::map_range(op->getOperands(), getViewed),
+                                              overwritten)
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  });
+  return !reads.wasInterrupted();
 }
 
 /// [kind, name] of an argument or result of an entry; a third attribute says more
@@ -259,9 +322,10 @@ static ArrayAttr bufferName(Builder &builder, StringRef kind, const Twine &name,
   return builder.getArrayAttr(parts);
 }
 
-static bool isSameBuffer(Attribute a, Attribute b) {
-  auto x = cast<ArrayAttr>(a), y = cast<ArrayAttr>(b);
-  return x[0] == y[0] && x[1] == y[1];
+/// What makes two arguments of an entry one buffer: kind and name.
+static std::pair<Attribute, Attribute> identityOf(Attribute buffer) {
+  auto parts = cast<ArrayAttr>(buffer);
+  return {parts[0], parts[1]};
 }
 
 ArrayAttr FunctionLowering::entryBuffers() {
@@ -328,17 +392,30 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
   Block &source = function.getBody().front();
   auto terminator = cast<func::ReturnOp>(source.getTerminator());
   SmallVector<bool> direct;
+  DenseMap<std::pair<Attribute, Attribute>, SmallVector<Value, 1>> readAs;
+  DenseMap<std::pair<Attribute, Attribute>, unsigned> writtenAs;
+  if (function.isPublic())
+    for (unsigned a = 0; a < reads; ++a)
+      readAs[identityOf(entry[a])].push_back(function.getArgument(a));
   for (auto [i, value] : llvm::enumerate(terminator.getOperands())) {
-    Value overwritten;
-    if (function.isPublic())
-      for (unsigned a = 0; a < reads; ++a)
-        if (isSameBuffer(entry[a], entry[reads + i]))
-          overwritten = function.getArgument(a);
-    bool ok = !wanted.contains(value) && mayWriteInto(value, overwritten, &source);
+    SmallVector<Value, 1> readers;
+    if (function.isPublic()) {
+      auto identity = identityOf(entry[reads + i]);
+      auto [it, isNew] = writtenAs.try_emplace(identity, i);
+      if (!isNew)
+        return function.emitError("results ")
+               << it->second << " and " << i << " are both the " << identity.first << " "
+               << identity.second << "; give each a name of its own (nn.result)";
+      readers = readAs.lookup(identity);
+    }
+    Value overwritten = readers.empty() ? Value() : readers.front();
+    bool ok = readers.size() < 2 && !wanted.contains(value) &&
+              mayWriteInto(value, overwritten, &source);
     direct.push_back(ok || value == overwritten);
     if (ok)
       wanted[value] = body->getArgument(reads + i);
   }
+  makeStreams();
   if (failed(lowerBlock(source)))
     return failure();
 
@@ -389,13 +466,15 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
   if (auto call = dyn_cast<func::CallOp>(op)) {
     SmallVector<Value> read, written;
     for (Value operand : call.getOperands())
-      read.push_back(lookup(operand));
+      read.push_back(isStream(call, operand) ? streamOf(operand) : lookup(operand));
     for (Value result : call.getResults())
       written.push_back(destination(result));
     CallOp::create(builder, call.getLoc(), call.getCallee(), read, written, IntegerAttr());
     return success();
   }
-  if (!op->getDialect() || op->getNumRegions() > 0 || !isMemoryEffectFree(op))
+  if (!op->getDialect() || op->getNumRegions() > 0 || !isMemoryEffectFree(op) ||
+      !llvm::all_of(op->getOperandTypes(), nn::isStaticTensor) ||
+      !llvm::all_of(op->getResultTypes(), nn::isStaticTensor))
     return op->emitOpError("cannot be given buffers: expected nn ops, calls of layers and "
                            "nn.microbatches");
   lowerKernel(op);
@@ -415,7 +494,7 @@ void FunctionLowering::lowerKernel(Operation *op) {
   SmallVector<Operation *> ops;
   SmallVector<Value> inputs;
   for (Value operand : op->getOperands()) {
-    if (isConstant(operand.getDefiningOp())) {
+    if (isConstant(operand.getDefiningOp()) && !isStream(op, operand)) {
       if (!llvm::is_contained(ops, operand.getDefiningOp()))
         ops.push_back(operand.getDefiningOp());
     } else if (!llvm::is_contained(inputs, operand)) {
@@ -431,7 +510,7 @@ void FunctionLowering::launch(Operation *op, ArrayRef<Operation *> ops, ValueRan
   SmallVector<Value> read, written;
   func::FuncOp kernel = kernels.getOrCreate(ops, inputs, results);
   for (Value input : inputs)
-    read.push_back(lookup(input));
+    read.push_back(isStream(op, input) ? streamOf(input) : lookup(input));
   for (Value result : results)
     written.push_back(destination(result));
   auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
@@ -564,6 +643,11 @@ struct NNToExec : sheaf::impl::NNToExecBase<NNToExec> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    if (Operation *taken = module.lookupSymbol(kKernelsName)) {
+      taken->emitError("has the name '")
+          << kKernelsName << "', which the module of kernels gets; give it another";
+      return signalPassFailure();
+    }
     // Callees and callers are changed together; a call's types agree at the end.
     KernelTable kernels(module);
     for (func::FuncOp function : functions) {

@@ -24,7 +24,9 @@ namespace sheaf {
 struct CodegenOptions {
   /// An LLVM processor name; "native" is this machine's.
   std::string cpu = "native";
-  /// 0 to 3.
+  /// 0 to 3. Host code is compiled at 0 whatever this is: it is one long run of
+  /// calls, in which the optimiser finds nothing and for which its time grows with
+  /// the square of the model's depth.
   int optLevel = 3;
 };
 
@@ -45,8 +47,10 @@ std::unique_ptr<llvm::Module> translateAndOptimise(mlir::ModuleOp module,
                                                    llvm::LLVMContext &context,
                                                    const CodegenOptions &options);
 
-/// Object code of `modules`, each by itself, in parallel. Empty on failure.
-mlir::FailureOr<std::vector<std::string>> compileModules(mlir::ArrayRef<mlir::ModuleOp> modules,
+/// Object code of the kernels' modules, each by itself, and of the host's as the
+/// last, in parallel.
+mlir::FailureOr<std::vector<std::string>> compileModules(mlir::ArrayRef<mlir::ModuleOp> kernels,
+                                                         mlir::ModuleOp host,
                                                          const CodegenOptions &options);
 
 /// An object file that holds constants as symbols: for each (name, bytes) the

@@ -136,15 +136,18 @@ static FailureOr<std::string> emitObject(Location loc, llvm::Module &module,
   return std::string(bytes.begin(), bytes.end());
 }
 
-FailureOr<std::vector<std::string>> sheaf::compileModules(ArrayRef<ModuleOp> modules,
-                                                          const CodegenOptions &options) {
-  std::vector<std::string> objects(modules.size());
-  if (modules.empty())
-    return objects;
+FailureOr<std::vector<std::string>> sheaf::compileModules(ArrayRef<ModuleOp> kernels,
+                                                          ModuleOp host,
+                                                          const CodegenOptions &kernelOptions) {
+  std::vector<std::string> objects(kernels.size() + 1);
+  CodegenOptions hostOptions = kernelOptions;
+  hostOptions.optLevel = 0;
   initialiseTarget();
   LogicalResult result = failableParallelForEachN(
-      ModuleOp(modules[0]).getContext(), 0, modules.size(), [&](size_t i) -> LogicalResult {
-        ModuleOp module = modules[i];
+      host.getContext(), 0, objects.size(), [&](size_t i) -> LogicalResult {
+        bool isHost = i == kernels.size();
+        ModuleOp module = isHost ? host : kernels[i];
+        const CodegenOptions &options = isHost ? hostOptions : kernelOptions;
         auto machine = createMachine(module.getLoc(), options);
         if (!machine)
           return failure();

@@ -43,6 +43,7 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
     if (!scratch)
       return LogicalResult(function.emitError("is not placed; run exec-place first"));
     json::Array arguments;
+    llvm::DenseSet<int64_t> taken;
     for (auto [i, item] : llvm::enumerate(entry)) {
       auto parts = cast<ArrayAttr>(item);
       StringRef kind = cast<StringAttr>(parts[0]).getValue();
@@ -79,7 +80,7 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
                                << kind << " '" << name << "' with type " << type
                                << ", another entry with another type");
       }
-      if (!llvm::is_contained(arguments, json::Value(it->second)))
+      if (taken.insert(it->second).second)
         arguments.push_back(it->second);
     }
     entries[function.getName()] =

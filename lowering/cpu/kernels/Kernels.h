@@ -18,6 +18,7 @@
 #ifndef SHEAF_LOWERING_CPU_KERNELS_KERNELS_H
 #define SHEAF_LOWERING_CPU_KERNELS_KERNELS_H
 
+#include "dialects/Exec/Exec.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include <memory>
@@ -29,19 +30,14 @@ class Pass;
 
 namespace sheaf::cpu {
 
-/// Attributes of a kernel.
-inline constexpr llvm::StringLiteral kKernelAttr = "exec.kernel";
-/// Size of the index space, and items a task (from shapes alone).
-inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";
-inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
-/// Arithmetic operations, and bytes of all operands, of the whole kernel.
-inline constexpr llvm::StringLiteral kFlopsAttr = "exec.flops";
-inline constexpr llvm::StringLiteral kBytesAttr = "exec.bytes";
-/// How many operands are read; the others are written.
-inline constexpr llvm::StringLiteral kInputsAttr = "exec.inputs";
-/// Pairs (input, result), flat: the result's buffer may be that of the input.
-/// Several pairs may be used at once. Anything else must not overlap.
-inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
+// Attributes of a kernel, which Exec.h describes.
+using exec::kBytesAttr;
+using exec::kExtentAttr;
+using exec::kFlopsAttr;
+using exec::kGrainAttr;
+using exec::kInPlaceAttr;
+using exec::kInputsAttr;
+using exec::kKernelAttr;
 
 /// Rewrites `@k(tensors) -> tensors` to
 /// `@k(memrefs of inputs, memrefs of results, begin: index, end: index)` with

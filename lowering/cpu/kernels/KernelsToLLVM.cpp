@@ -90,8 +90,8 @@ void addEntry(ModuleOp module, const KernelInfo &info) {
   LLVM::CallOp::create(builder, loc, body, arguments);
   LLVM::ReturnOp::create(builder, loc, ValueRange());
 
-  // Buffers start at multiples of SHEAF_ALIGNMENT, and do not overlap but where
-  // the kernel allows it.
+  // Buffers do not overlap but where the kernel allows it. They may be views that
+  // begin at any element: nothing is said of alignment.
   llvm::SmallBitVector shared(info.buffers);
   if (auto pairs = info.attributes.getAs<DenseI64ArrayAttr>(kInPlaceAttr)) {
     ArrayRef<int64_t> list = pairs.asArrayRef();
@@ -103,8 +103,6 @@ void addEntry(ModuleOp module, const KernelInfo &info) {
     }
   }
   for (unsigned i = 0; i < info.buffers; ++i) {
-    body.setArgAttr(i, LLVM::LLVMDialect::getAlignAttrName(),
-                    builder.getI64IntegerAttr(64));
     if (!shared[i])
       body.setArgAttr(i, LLVM::LLVMDialect::getNoAliasAttrName(),
                       builder.getUnitAttr());

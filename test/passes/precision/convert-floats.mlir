@@ -1,0 +1,37 @@
+// RUN: sheaf-opt %s --nn-convert-floats | FileCheck %s
+
+// Arguments, results, constants (dense and splat) and everything between them.
+// CHECK-LABEL: func.func @all(
+// CHECK-SAME: %[[X:.*]]: tensor<2xf64>, %[[I:.*]]: tensor<2xi32>) -> tensor<2xf64>
+// CHECK-DAG: nn.constant dense<[5.000000e-01, 2.500000e-01]> : tensor<2xf64>
+// CHECK-DAG: nn.constant dense<2.000000e+00> : tensor<f64>
+// CHECK: nn.mul %[[X]], %{{.*}} : tensor<2xf64>
+// CHECK-NOT: f32
+func.func @all(%x: tensor<2xf32>, %i: tensor<2xi32>) -> tensor<2xf32> {
+  %c = nn.constant dense<[0.5, 0.25]> : tensor<2xf32>
+  %two = nn.constant dense<2.0> : tensor<f32>
+  %a = nn.mul %x, %c : tensor<2xf32>
+  %b = nn.mul %a, %two : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  %f = nn.cast %i : tensor<2xi32> -> tensor<2xf32>
+  %y = nn.add %b, %f : tensor<2xf32>
+  %z = func.call @layer(%y) : (tensor<2xf32>) -> tensor<2xf32>
+  return %z : tensor<2xf32>
+}
+// CHECK-LABEL: func.func private @layer(
+// CHECK-SAME: tensor<2xf64>) -> tensor<2xf64>
+func.func private @layer(%x: tensor<2xf32>) -> tensor<2xf32> {
+  return %x : tensor<2xf32>
+}
+
+// Loops, too; other types stay.
+// CHECK-LABEL: func.func @loop(
+// CHECK: nn.microbatches
+// CHECK: ^bb0(%{{.*}}: tensor<i32>, %{{.*}}: tensor<f64>)
+func.func @loop(%init: tensor<f32>, %b: tensor<3xbf16>) -> (tensor<f32>, tensor<3xbf16>) {
+  %r = nn.microbatches 2 inits(%init : tensor<f32>) -> tensor<f32> {
+  ^bb0(%k: tensor<i32>, %acc: tensor<f32>):
+    %n = nn.add %acc, %acc : tensor<f32>
+    nn.yield %n : tensor<f32>
+  }
+  return %r, %b : tensor<f32>, tensor<3xbf16>
+}
