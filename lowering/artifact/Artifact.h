@@ -55,6 +55,15 @@ mlir::FailureOr<std::string>
 makeDataObject(mlir::Location loc,
                mlir::ArrayRef<std::pair<std::string, std::string>> constants);
 
+/// Whether `path` is there and no file (a device, a pipe): such a one is written
+/// to, never replaced. A directory is not among them.
+bool isSpecialFile(llvm::StringRef path);
+
+/// Writes `bytes` to `path`, whole or not at all: under another name beside it,
+/// then renamed. An error is reported at `loc`.
+mlir::LogicalResult writeOutput(mlir::Location loc, llvm::StringRef path,
+                                llvm::StringRef bytes);
+
 /// Links object code into the shared object `path`. The file appears whole or not
 /// at all.
 mlir::LogicalResult linkArtifact(mlir::Location loc, mlir::ArrayRef<std::string> objects,
