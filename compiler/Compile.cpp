@@ -21,6 +21,10 @@ using namespace sheaf;
 
 namespace {
 
+// On the module: what lower floors do not show and the manifest says.
+constexpr llvm::StringLiteral kVocabularyAttr = "sheaf.vocabulary";
+constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
+
 /// One compilation.
 class Compilation {
 public:
@@ -33,12 +37,15 @@ private:
   ModuleOp module;
   const CompileOptions &options;
   int phase = 0;
+  /// The module came in on the floor of models.
+  bool isModel = true;
   llvm::json::Object manifest;
   std::string modelBytecode;
   /// The kernels in LLVM, in nested modules.
   OwningOpRef<ModuleOp> kernelParts;
 
   bool isTraining() { return static_cast<bool>(module.lookupSymbol<func::FuncOp>("loss")); }
+  void annotate();
   LogicalResult runPasses(StringRef name, const Twine &pipeline) {
     return runPasses(module, name, pipeline);
   }
@@ -87,7 +94,7 @@ LogicalResult Compilation::makeStep() {
       if (failed(runPasses("differentiate", "nn-differentiate{functions=" + names + "}")))
         return failure();
     }
-  } else if (!module.lookupSymbol<func::FuncOp>("step")) {
+  } else if (isModel) {
     std::string scalars;
     for (auto &[name, value] : options.scalars)
       scalars += " " + name + "=" + value;
@@ -104,6 +111,8 @@ LogicalResult Compilation::makeStep() {
                          Twine("nn-prepare-evaluation{functions=loss") +
                              (logits ? ",logits" : "") + "}")))
       return failure();
+    module->setAttr(kMicrobatchesAttr,
+                    Builder(module.getContext()).getI64IntegerAttr(options.microbatches));
     // What is left of floor 1 and no entry goes away.
     for (func::FuncOp function : module.getOps<func::FuncOp>())
       if (!llvm::is_contained({"init", "step", "gradients", "loss", "logits"},
@@ -193,9 +202,10 @@ FailureOr<std::vector<std::string>> Compilation::makeObjects() {
 }
 
 /// What the runtime wants to know of the model as a whole.
-static llvm::json::Object describeModel(const llvm::json::Object &manifest, ModuleOp module,
-                                        const CompileOptions &options) {
+static llvm::json::Object describeModel(const llvm::json::Object &manifest, ModuleOp module) {
   llvm::json::Object model;
+  if (auto vocabulary = module->getAttrOfType<IntegerAttr>(kVocabularyAttr))
+    model["vocab"] = vocabulary.getInt();
   model["name"] = module.getSymName() ? module.getSymName()->str() : "model";
   int64_t parameters = 0;
   for (const llvm::json::Value &value : *manifest.getArray("buffers")) {
@@ -212,15 +222,16 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
         for (auto [i, axis] : llvm::enumerate(*axes))
           if (axis.getAsString() == StringRef("vocab"))
             model.try_emplace("vocab", *shape[i].getAsInteger());
-    } else if (kind == "batch" && name == "tokens") {
+    } else if (kind == "batch" && shape.size() == 2) {
       model["batch"] = *shape[0].getAsInteger();
       model["seq"] = *shape[1].getAsInteger();
-    } else if (kind == "result" && name == "logits") {
+    } else if (kind == "result" && name == "logits" && !shape.empty()) {
       model["vocab"] = *shape.back().getAsInteger();
     }
   }
   model["parameters"] = parameters;
-  model["microbatches"] = options.microbatches;
+  auto microbatches = module->getAttrOfType<IntegerAttr>(kMicrobatchesAttr);
+  model["microbatches"] = microbatches ? microbatches.getInt() : 1;
   if (auto flops = module->getAttrOfType<FloatAttr>("sheaf.flops_per_step"))
     model["flops_per_step"] = flops.getValueAsDouble();
   return model;
@@ -246,7 +257,7 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   manifest["cpu"] = processor->name;
   manifest["cpu_features"] = std::move(features);
   manifest["mesh"] = llvm::json::Object{{"axes", llvm::json::Array()}, {"ranks", 1}};
-  manifest["model"] = describeModel(manifest, module, options);
+  manifest["model"] = describeModel(manifest, module);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(manifest));
 
@@ -267,7 +278,10 @@ static Floor floorOf(ModuleOp module) {
   if (!module.getOps<LLVM::LLVMFuncOp>().empty())
     return Floor::LLVM;
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-    if (function.getName() == "step" && floor == Floor::Model)
+    // Results of a step say which buffers they are; a model's function of that name
+    // is a clash that a pass reports.
+    if (function.getName() == "step" && floor == Floor::Model && function.getNumResults() &&
+        function.getResultAttr(0, nn::kResultAttr))
       floor = Floor::Step;
     if (llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<MemRefType>))
       floor = Floor::Exec;
@@ -312,17 +326,176 @@ static double countFlops(ModuleOp module) {
   return loss ? 3 * count(loss) : 0;
 }
 
+/// Calls that lead back to where they started; none of the passes ends on those.
+static LogicalResult checkCalls(ModuleOp module) {
+  SymbolTable symbols(module);
+  llvm::DenseMap<func::FuncOp, bool> isOpen;
+  std::function<LogicalResult(func::FuncOp)> visit = [&](func::FuncOp function) {
+    isOpen[function] = true;
+    WalkResult result = function.walk([&](func::CallOp call) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      if (!callee)
+        return WalkResult::advance();
+      auto known = isOpen.find(callee);
+      if (known == isOpen.end())
+        return WalkResult(visit(callee));
+      if (!known->second)
+        return WalkResult::advance();
+      call.emitOpError("calls @") << callee.getName()
+                                  << ", which is being called: recursion is not supported, "
+                                     "write the layers one by one";
+      return WalkResult::interrupt();
+    });
+    isOpen[function] = false;
+    return failure(result.wasInterrupted());
+  };
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (!isOpen.contains(function) && failed(visit(function)))
+      return failure();
+  return success();
+}
+
+/// What the passes take for granted of a program on tensors.
+static LogicalResult checkTensors(ModuleOp module) {
+  if (module.getOps<func::FuncOp>().empty())
+    return module.emitError("has no function, expected @loss or functions to call; see "
+                            "sheaf-model for a model");
+  for (Operation &op : *module.getBody()) {
+    auto function = dyn_cast<func::FuncOp>(op);
+    if (!function)
+      return op.emitOpError("is not compiled; a module holds functions (func.func) alone");
+    StringRef name = function.getName();
+    if (name.empty() || !llvm::all_of(name, [](char c) {
+          return llvm::isAlnum(c) || StringRef("_.$-").contains(c);
+        }))
+      return function.emitError("function is named '")
+             << name << "', expected letters, digits, '_', '.', '$' and '-'";
+    auto check = [&](StringRef what, TypeRange types) -> LogicalResult {
+      for (auto [i, type] : llvm::enumerate(types)) {
+        auto tensor = dyn_cast<RankedTensorType>(type);
+        if (!tensor || !nn::isStaticTensor(type) || !nn::isAnyElement(type) ||
+            tensor.getEncoding())
+          return function.emitError("@")
+                 << name << " has the " << what << " " << i << " of type " << type
+                 << ", expected a tensor with static dimensions of at least 1, without "
+                    "encoding, of f64, f32, bf16, f16, an 8-bit float, i32, i8 or i1";
+      }
+      return success();
+    };
+    if (failed(check("argument", function.getArgumentTypes())) ||
+        failed(check("result", function.getResultTypes())))
+      return failure();
+  }
+  return checkCalls(module);
+}
+
+/// Which batch argument, if any, each tensor of a call tree is; a value that is
+/// looked up in a table or that names a class bounds the vocabulary.
+static void findVocabulary(const SymbolTable &symbols, func::FuncOp function,
+                           ArrayRef<bool> isToken, int64_t &vocabulary) {
+  llvm::DenseSet<Value> tokens;
+  for (auto [argument, is] : llvm::zip_equal(function.getArguments(), isToken))
+    if (is)
+      tokens.insert(argument);
+  auto bound = [&](Value ids, int64_t size) {
+    if (tokens.contains(ids))
+      vocabulary = vocabulary ? std::min(vocabulary, size) : size;
+  };
+  function.walk([&](Operation *op) {
+    if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
+      bound(embedding.getIds(), embedding.getTable().getType().getDimSize(0));
+    } else if (auto gather = dyn_cast<nn::GatherOp>(op)) {
+      bound(gather.getIndices(), gather.getTable().getType().getDimSize(gather.getAxis()));
+    } else if (auto loss = dyn_cast<nn::CrossEntropyOp>(op)) {
+      bound(loss.getTargets(), loss.getLogits().getType().getShape().back());
+    } else if (auto call = dyn_cast<func::CallOp>(op)) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      if (!callee || callee.isExternal())
+        return;
+      SmallVector<bool> passed;
+      for (Value operand : call.getOperands())
+        passed.push_back(tokens.contains(operand));
+      if (llvm::is_contained(passed, true))
+        findVocabulary(symbols, callee, passed, vocabulary);
+    }
+  });
+}
+
+/// What a loss needs to become a training step that sheaf-run can feed.
+static LogicalResult checkLoss(ModuleOp module) {
+  auto loss = module.lookupSymbol<func::FuncOp>("loss");
+  if (!loss)
+    return success();
+  if (loss.isExternal())
+    return loss.emitError("@loss has no body");
+  if (!loss.isPublic())
+    return loss.emitError("@loss is private, expected a public function to train");
+  if (loss.getNumResults() == 1)
+    if (auto type = dyn_cast<RankedTensorType>(loss.getResultTypes()[0]);
+        type && type.getRank() == 0 && isa<FloatType>(type.getElementType()) &&
+        !type.getElementType().isF32() && !type.getElementType().isF64())
+      return loss.emitError("@loss has a result of type ")
+             << type << ", expected tensor<f32> or tensor<f64>; use nn.cast";
+  RankedTensorType first;
+  for (unsigned i = 0; i < loss.getNumArguments(); ++i) {
+    if (!loss.getArgAttr(i, nn::kBatchAttr))
+      continue;
+    auto type = cast<RankedTensorType>(loss.getArgumentTypes()[i]);
+    if (first && first != type)
+      return loss.emitError("@loss has the batch argument ")
+             << i << " of type " << type << " and another of type " << first
+             << ", expected one shape [batch, sequence]";
+    first = type;
+  }
+  auto logits = module.lookupSymbol<func::FuncOp>("logits");
+  if (logits && (logits.isExternal() || !logits.isPublic()))
+    return logits.emitError("@logits is taken for sampling, expected a public function "
+                            "with a body");
+  if (logits) {
+    auto type = logits.getNumResults() == 1
+                    ? dyn_cast<RankedTensorType>(logits.getResultTypes()[0])
+                    : RankedTensorType();
+    if (!type || type.getRank() != 3)
+      return logits.emitError("@logits has results of types (")
+             << logits.getResultTypes()
+             << "), expected one tensor of [batch, sequence, vocabulary]";
+  }
+  return success();
+}
+
+void Compilation::annotate() {
+  Builder builder(module->getContext());
+  module->setAttr("sheaf.flops_per_step", builder.getF64FloatAttr(countFlops(module)));
+  auto loss = module.lookupSymbol<func::FuncOp>("loss");
+  if (!loss)
+    return;
+  SmallVector<bool> isToken;
+  for (unsigned i = 0; i < loss.getNumArguments(); ++i) {
+    auto role = loss.getArgAttrOfType<StringAttr>(i, nn::kBatchAttr);
+    isToken.push_back(role && (role == "tokens" || role == "targets"));
+  }
+  int64_t vocabulary = 0;
+  findVocabulary(SymbolTable(module), loss, isToken, vocabulary);
+  if (vocabulary)
+    module->setAttr(kVocabularyAttr, builder.getI64IntegerAttr(vocabulary));
+}
+
 LogicalResult Compilation::run(StringRef path) {
   Floor floor = floorOf(module);
   if (floor > options.emit)
     return module.emitError("is on a lower floor than the one asked for; a program only moves "
                             "down");
+  isModel = floor == Floor::Model;
+  if (!isModel && (options.microbatches != 1 || options.recompute != "none"))
+    return module.emitError("is a step already, whose microbatches and recomputation are "
+                            "chosen; give --microbatches and --recompute with the model");
   if (floor <= Floor::Step) {
+    if (failed(checkTensors(module)) || (floor == Floor::Model && failed(checkLoss(module))))
+      return failure();
     llvm::raw_string_ostream stream(modelBytecode);
     if (failed(writeBytecodeToFile(module, stream)))
       return module.emitError("cannot be written as bytecode");
-    module->setAttr("sheaf.flops_per_step",
-                    Builder(module.getContext()).getF64FloatAttr(countFlops(module)));
+    annotate();
   }
   if (options.emit == Floor::Model)
     return writeText(path);

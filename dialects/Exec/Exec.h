@@ -35,6 +35,9 @@ inline constexpr llvm::StringLiteral kKernelsName = "kernels";
 inline constexpr llvm::StringLiteral kKernelAttr = "exec.kernel";
 /// On a placed function: the bytes of scratch memory that it needs.
 inline constexpr llvm::StringLiteral kScratchAttr = "exec.scratch_bytes";
+/// The most that it may need, and the largest buffer of an entry: what an address
+/// can reach (the runtime refuses more).
+inline constexpr int64_t kMaxScratchBytes = int64_t(1) << 48;
 /// On a function on buffers: how many of its arguments are only read.
 inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
 /// On a function on buffers: it is an entry of the artifact. An array with one

@@ -21,9 +21,58 @@ void ExecDialect::initialize() {
 
 bool sheaf::exec::isMemory(Type type) {
   auto memory = dyn_cast<MemRefType>(type);
-  return memory && memory.hasStaticShape() && memory.getLayout().isIdentity() &&
-         memory.getElementType().isIntOrFloat() &&
-         llvm::all_of(memory.getShape(), [](int64_t size) { return size > 0; });
+  if (!memory || !memory.hasStaticShape() || !memory.getLayout().isIdentity() ||
+      !memory.getElementType().isIntOrFloat())
+    return false;
+  // The bytes of every buffer must fit an int64_t.
+  int64_t elements = 1;
+  for (int64_t size : memory.getShape())
+    if (size < 1 || __builtin_mul_overflow(elements, size, &elements))
+      return false;
+  return elements <= (int64_t(1) << 59) && memory.getElementType().getIntOrFloatBitWidth() <= 64;
+}
+
+/// The buffers of an entry: an array of [kind, name] or [kind, name, more].
+static LogicalResult verifyEntry(Operation *op, Attribute value) {
+  auto function = dyn_cast<func::FuncOp>(op);
+  if (!function) // Lowered already.
+    return success();
+  auto entry = dyn_cast<ArrayAttr>(value);
+  if (!entry || entry.size() != function.getNumArguments())
+    return op->emitOpError() << "has " << kEntryAttr << " = " << value
+                             << ", expected an array of [kind, name] for each of the "
+                             << function.getNumArguments() << " arguments";
+  for (auto [item, type] : llvm::zip_equal(entry, function.getArgumentTypes())) {
+    auto parts = dyn_cast<ArrayAttr>(item);
+    if (!parts || parts.size() < 2 || parts.size() > 3 || !isa<StringAttr>(parts[0]) ||
+        !isa<StringAttr>(parts[1]))
+      return op->emitOpError() << "has " << item << " in " << kEntryAttr
+                               << ", expected [\"kind\", \"name\"] and, for some kinds, more";
+    if (!isMemory(type))
+      return op->emitOpError() << "is an entry and has an argument of type " << type
+                               << ", expected a memref of static shape and identity layout";
+  }
+  return success();
+}
+
+LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  Attribute value = attribute.getValue();
+  if (name == kEntryAttr)
+    return verifyEntry(op, value);
+  if (name == kScratchAttr || name == "exec.live_bytes" || name == kReadCountAttr) {
+    auto count = dyn_cast<IntegerAttr>(value);
+    if (!count || !count.getType().isInteger(64) || count.getInt() < 0)
+      return op->emitOpError() << "has " << name << " = " << value
+                               << ", expected an i64 of at least 0";
+  }
+  if (name == kTableAttr) {
+    auto table = dyn_cast<ArrayAttr>(value);
+    if (!table || !llvm::all_of(table, llvm::IsaPred<DictionaryAttr>))
+      return op->emitOpError() << "has " << name << " = " << value
+                               << ", expected an array of dictionaries";
+  }
+  return success();
 }
 
 int64_t sheaf::exec::getBytes(MemRefType type) {

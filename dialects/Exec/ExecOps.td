@@ -20,6 +20,7 @@ def Exec_Dialect : Dialect {
     `@kernels`. Loops are `scf.for`.
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
+  let hasOperationAttrVerify = 1;
 }
 
 class Exec_Op<string mnemonic, list<Trait> traits = []>

@@ -942,6 +942,14 @@ static LogicalResult checkParameterNames(FunctionOpInterface function, unsigned 
   return success();
 }
 
+/// Names go into the artifact's manifest, whose reader takes these alone.
+static bool isBufferName(StringRef name) {
+  return !name.empty() && name.size() <= 4096 &&
+         llvm::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+static constexpr llvm::StringLiteral kNameHint =
+    "expected 1 to 4096 bytes without control characters";
+
 LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
                                                   NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
@@ -966,8 +974,14 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
                      << "; write _ for a dimension without a name";
     if (!param.getInitValue().isFinite())
       return where() << "has an initial value that is not finite";
+    if (param.getInit() == Init::Normal && param.getInitValue().isNegative())
+      return where() << "starts with the standard deviation "
+                     << param.getInitValue().convertToDouble() << ", expected at least 0";
     if (param.getName().empty())
       return where() << "is a parameter without a name";
+    if (!isBufferName(param.getName().getValue()))
+      return where() << "is a parameter whose name is too long or has a control character, "
+                     << kNameHint;
     return checkParameterNames(function, argument);
   }
   if (name == kBatchAttr) {
@@ -988,9 +1002,12 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
     return success();
   }
   if (name == kScalarAttr || name == "nn.name") {
-    if (!isa<StringAttr>(attribute.getValue()))
+    auto text = dyn_cast<StringAttr>(attribute.getValue());
+    if (!text)
       return where() << "has " << name << " = " << attribute.getValue()
                      << ", expected a name in quotes";
+    if (!isBufferName(text.getValue()))
+      return where() << "has " << name << " = " << attribute.getValue() << ", " << kNameHint;
     return success();
   }
   if (name == kStateAttr) {
@@ -998,6 +1015,8 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
     if (!pair || pair.size() != 2 || !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
       return where() << "has nn.state = " << attribute.getValue()
                      << ", expected [\"kind of state\", \"name of parameter\"]";
+    if (!llvm::all_of(pair.getAsValueRange<StringAttr>(), isBufferName))
+      return where() << "has nn.state = " << attribute.getValue() << ", " << kNameHint;
     return success();
   }
   if (name == "nn.default" || name == "nn.axes")

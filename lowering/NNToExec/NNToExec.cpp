@@ -371,6 +371,14 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
              << type << ", expected a tensor of static shape";
     types.push_back(bufferType(type));
   }
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (Attribute result = function.getResultAttr(i, nn::kResultAttr)) {
+      auto pair = dyn_cast<ArrayAttr>(result);
+      if (!pair || pair.size() != 2 || !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
+        return function.emitError("result ")
+               << i << " has nn.result = " << result
+               << ", expected [\"kind of buffer\", \"name\"]";
+    }
   builder.setInsertionPoint(function);
   auto lowered = func::FuncOp::create(builder, function.getLoc(), function.getName(),
                                       builder.getFunctionType(types, {}));

@@ -59,6 +59,10 @@ mlir::FailureOr<std::string>
 makeDataObject(mlir::Location loc,
                mlir::ArrayRef<std::pair<std::string, std::string>> constants);
 
+/// Whether `path` is there and no file (a device, a pipe): such a one is written
+/// to, never replaced. A directory is not among them.
+bool isSpecialFile(llvm::StringRef path);
+
 /// Links object code into the shared object `path`. The file appears whole or not
 /// at all.
 mlir::LogicalResult linkArtifact(mlir::Location loc, mlir::ArrayRef<std::string> objects,

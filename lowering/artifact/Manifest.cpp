@@ -49,6 +49,17 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
       StringRef kind = cast<StringAttr>(parts[0]).getValue();
       StringRef name = cast<StringAttr>(parts[1]).getValue();
       auto type = cast<MemRefType>(function.getArgumentTypes()[i]);
+      if (name.empty() || name.size() > 4096 || llvm::any_of(name, [](char c) {
+            return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+          }))
+        return LogicalResult(function.emitError("argument ")
+                             << i
+                             << " is a buffer whose name is empty, longer than 4096 bytes or "
+                                "has a control character");
+      if (exec::getBytes(type) > exec::kMaxScratchBytes)
+        return LogicalResult(function.emitError("uses the ")
+                             << kind << " '" << name << "' of " << exec::getBytes(type)
+                             << " bytes, expected at most " << exec::kMaxScratchBytes);
       FailureOr<StringRef> dtype = typeName(function, type.getElementType());
       if (failed(dtype))
         return failure();

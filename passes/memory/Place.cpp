@@ -84,7 +84,7 @@ static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions) {
   return most;
 }
 
-static void placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> &scratch) {
+static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> &scratch) {
   // The position of an op, and of the last op that it holds.
   DenseMap<Operation *, std::pair<int, int>> positions;
   int count = 0;
@@ -112,6 +112,13 @@ static void placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> 
       lifetimes.push_back({op, scratch.lookup(call.getCallee()), at, at});
     }
   });
+
+  // More than fits any address space would overflow below.
+  int64_t sum = 0;
+  for (const Lifetime &lifetime : lifetimes)
+    if (__builtin_add_overflow(sum, lifetime.bytes, &sum) || sum > (int64_t(1) << 62))
+      return function.emitError("has temporary buffers of more than 2^62 bytes together; no "
+                                "machine holds them, use smaller tensors");
 
   int64_t live = largestLiveSum(lifetimes, count);
   // Large buffers first leaves the fewest holes; if it leaves too many, the order
@@ -141,6 +148,10 @@ static void placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> 
     if (best * 100 <= live * 101)
       break;
   }
+  if (best > kMaxScratchBytes)
+    return function.emitError("needs ")
+           << best << " bytes of scratch memory, expected at most " << kMaxScratchBytes
+           << "; use smaller tensors";
   Builder builder(function.getContext());
   for (auto [offset, lifetime] : llvm::zip_equal(offsets, lifetimes)) {
     if (auto buffer = dyn_cast<BufferOp>(lifetime.op))
@@ -150,6 +161,7 @@ static void placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> 
   }
   function->setAttr(kScratchAttr, builder.getI64IntegerAttr(std::max<int64_t>(best, 0)));
   function->setAttr(kLiveAttr, builder.getI64IntegerAttr(live));
+  return success();
 }
 
 namespace {
@@ -178,7 +190,8 @@ struct ExecPlace : sheaf::impl::ExecPlaceBase<ExecPlace> {
       });
       if (result.wasInterrupted())
         return failure();
-      placeFunction(function, scratch);
+      if (failed(placeFunction(function, scratch)))
+        return failure();
       scratch[name] =
           function->getAttrOfType<IntegerAttr>(kScratchAttr).getInt();
       return success();

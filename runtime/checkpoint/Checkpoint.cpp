@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sys/file.h>
 #include <unistd.h>
 
 using namespace sheaf;
@@ -60,9 +61,28 @@ void removeAside(const std::string &directory, const std::string &name) {
   }
 }
 
-RunState parseState(const std::string &text) {
+/// Of the state itself, over its text without this field.
+std::string sumOf(Json json) {
+  json.erase("checksum");
+  uint64_t sum = 0xcbf29ce484222325; // FNV-1a
+  for (unsigned char c : json.dump())
+    sum = (sum ^ c) * 0x100000001b3;
+  return fmt::format("{:016x}", sum);
+}
+
+/// `directory` has the files that the state says the sums of.
+RunState parseState(const std::string &directory) {
+  std::string text = readFile(directory + "/" + stateFile);
   try {
     Json json = Json::parse(text);
+    if (json.at("checksum").get<std::string>() != sumOf(json))
+      fail("{}: its checksum does not fit its text; the file is damaged", stateFile);
+    for (const auto &[name, sum] : json.at("checksums").items()) {
+      std::string found = fmt::format("{:016x}", checksumOf(directory + "/" + name));
+      if (found != sum.get<std::string>())
+        fail("{}: has checksum {}, {} says {}; the file is damaged", name, found,
+             stateFile, sum.get<std::string>());
+    }
     RunState state;
     state.step = json.at("step").get<int64_t>();
     state.seed = json.at("seed").get<uint64_t>();
@@ -123,6 +143,21 @@ void sheaf::createRunDirectory(const std::string &directory) {
          error.message());
 }
 
+RunLock::RunLock(const std::string &path) {
+  directory = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0)
+    fail("{}: cannot open directory: {}", path, std::strerror(errno));
+  // File systems without locks say so with another error; they cannot tell.
+  if (flock(directory, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    close(directory);
+    fail("{}: another run keeps its checkpoints there; wait for its end, or name "
+         "another directory",
+         path);
+  }
+}
+
+RunLock::~RunLock() { close(directory); }
+
 void sheaf::saveCheckpoint(const Program &program, const RunState &state,
                            const std::string &directory) {
   createRunDirectory(directory);
@@ -151,6 +186,11 @@ void sheaf::saveCheckpoint(const Program &program, const RunState &state,
     json["scalars"] = state.scalars;
     json["model"] = program.manifest.model.name;
     json["producer"] = program.manifest.producer;
+    for (const char *file : {parametersFile, optimizerFile})
+      json["checksums"][file] =
+          fmt::format("{:016x}", checksumOf(temporary + "/" + file));
+    // As a reader sees it: text to numbers and back.
+    json["checksum"] = sumOf(Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
     writeFile(temporary + "/" + stateFile,
               json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     syncDirectory(temporary);
@@ -189,7 +229,7 @@ sheaf::findCheckpoint(const std::string &directory, std::string &notes) {
   for (const auto &[step, name] : candidates) {
     std::string path = directory + "/" + name;
     try {
-      RunState state = parseState(readFile(path + "/" + stateFile));
+      RunState state = parseState(path);
       if (state.step != step)
         fail("{} says step {}", stateFile, state.step);
       // Strict readers: a cut or damaged file is refused here.

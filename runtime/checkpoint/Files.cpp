@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace sheaf;
 
@@ -32,6 +34,17 @@ void sheaf::syncDirectory(const std::string &path) {
 AtomicFile::AtomicFile(std::string target)
     : path(std::move(target)),
       temporary(fmt::format("{}.tmp-{}", path, getpid())) {
+  // A device or a pipe is written to; a rename would put a file in its place.
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode))
+      fail("{}: is a directory; expected the name of a file", path);
+    isSpecial = true;
+    file = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+      fail("{}: cannot open: {}", path, std::strerror(errno));
+    return;
+  }
   file =
       open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0)
@@ -42,7 +55,8 @@ AtomicFile::~AtomicFile() {
   if (file < 0)
     return;
   close(file);
-  unlink(temporary.c_str());
+  if (!isSpecial)
+    unlink(temporary.c_str());
 }
 
 void AtomicFile::write(const void *data, int64_t bytes) {
@@ -59,6 +73,13 @@ void AtomicFile::write(const void *data, int64_t bytes) {
 }
 
 void AtomicFile::commit() {
+  if (isSpecial) {
+    int result = close(file);
+    file = -1;
+    if (result != 0)
+      fail("{}: cannot write: {}", path, std::strerror(errno));
+    return;
+  }
   if (fsync(file) != 0)
     fail("{}: cannot write: {}", path, std::strerror(errno));
   if (rename(temporary.c_str(), path.c_str()) != 0)
@@ -67,6 +88,18 @@ void AtomicFile::commit() {
   close(file);
   file = -1;
   syncDirectory(directoryOf(path));
+}
+
+void sheaf::checkTarget(const std::string &path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) &&
+      !S_ISDIR(info.st_mode)) {
+    // Opening a pipe would end its reader's wait.
+    if (access(path.c_str(), W_OK) != 0)
+      fail("{}: cannot write: {}", path, std::strerror(errno));
+    return;
+  }
+  AtomicFile removedAgain(path);
 }
 
 void sheaf::writeFile(const std::string &path, const std::string &text) {
@@ -85,4 +118,43 @@ std::string sheaf::readFile(const std::string &path, int64_t limit) {
          static_cast<int64_t>(in.tellg()), limit);
   in.seekg(0);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+uint64_t sheaf::checksumOf(const std::string &path) {
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    fail("{}: cannot open: {}", path, std::strerror(errno));
+  // Words of a block that is always full but at the end, so that the result does
+  // not depend on how much a read returns.
+  std::vector<uint64_t> block(1 << 17);
+  char *bytes = reinterpret_cast<char *>(block.data());
+  size_t capacity = block.size() * sizeof(uint64_t);
+  uint64_t sum = 0, length = 0;
+  for (bool atEnd = false; !atEnd;) {
+    size_t held = 0;
+    while (held < capacity) {
+      ssize_t got = read(file, bytes + held, capacity - held);
+      if (got < 0 && errno == EINTR)
+        continue;
+      if (got < 0) {
+        int error = errno;
+        close(file);
+        fail("{}: cannot read: {}", path, std::strerror(error));
+      }
+      if (got == 0) {
+        atEnd = true;
+        break;
+      }
+      held += got;
+    }
+    length += held;
+    while (held % sizeof(uint64_t))
+      bytes[held++] = 0;
+    for (size_t i = 0; i < held / sizeof(uint64_t); ++i) {
+      sum = (sum ^ block[i]) * 0x9e3779b97f4a7c15;
+      sum ^= sum >> 32;
+    }
+  }
+  close(file);
+  return sum ^ length;
 }

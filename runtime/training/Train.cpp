@@ -71,6 +71,7 @@ private:
   uint64_t seed = 0;
   DataOrder order = DataOrder::Sequential;
   int64_t first = 0, done = 0, steps = 0; // `done` steps are behind us
+  std::optional<RunLock> lock;
   int64_t saved = -1;                     // step of the newest checkpoint
   std::unique_ptr<TokenFile> data, evalData;
   std::unique_ptr<Batches> batches, evalBatches;
@@ -88,6 +89,10 @@ void Training::chooseSteps() {
     fail("give --steps=N, the number of optimizer steps of the whole run");
   if (steps > 0 && options.data.empty())
     fail("give --data=FILE, a file of tokens to train on");
+  // Not after the last step, when the weights would be lost.
+  for (const std::string &target : {options.save, options.plot})
+    if (!target.empty())
+      checkTarget(target);
   if (options.resume && options.checkpoint.empty())
     fail("--resume needs --checkpoint=DIR, the directory to resume from");
   if (options.checkpointEvery > 0 && options.checkpoint.empty())
@@ -145,6 +150,11 @@ void Training::start() {
   seed = options.seed.value_or(0);
   order = options.order.value_or(DataOrder::Sequential);
   std::optional<FoundCheckpoint> found;
+  if (!options.checkpoint.empty() && !options.resume)
+    createRunDirectory(options.checkpoint);
+  // Whoever only samples from a checkpoint may do so beside the run.
+  if (!options.checkpoint.empty() && steps > 0)
+    lock.emplace(options.checkpoint);
   if (options.resume) {
     std::string notes;
     found = findCheckpoint(options.checkpoint, notes);
@@ -153,7 +163,6 @@ void Training::start() {
       fmt::print(stderr, "{}: no checkpoint yet, starting at step 0\n",
                  options.checkpoint);
   } else if (!options.checkpoint.empty()) {
-    createRunDirectory(options.checkpoint);
     std::string notes;
     if (findCheckpoint(options.checkpoint, notes))
       fail("{}: holds the checkpoints of an earlier run; continue it with "

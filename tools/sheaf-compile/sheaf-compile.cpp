@@ -12,6 +12,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
+#include <csignal>
 
 namespace cl = llvm::cl;
 using sheaf::Floor;
@@ -65,30 +66,42 @@ namespace {
 /// A run-time scalar: written into the manifest, overridable by sheaf-run.
 struct Scalar {
   cl::opt<double> option;
-  Scalar(const char *name, double value, const char *text)
-      : option(llvm::StringRef(name), cl::desc(text), cl::init(value), cl::value_desc("X"), cl::cat(category)) {}
+  /// Values from 0 to `most`, or below it, have a meaning.
+  double most;
+  bool isBelow;
+  Scalar(const char *name, double value, const char *text, double most, bool isBelow = false)
+      : option(llvm::StringRef(name), cl::desc(text), cl::init(value), cl::value_desc("X"), cl::cat(category)),
+        most(most), isBelow(isBelow) {}
 };
 } // namespace
 
 static Scalar scalars[] = {
-    {"lr", 1e-3, "Learning rate (1e-3)"},
-    {"warmup", 0, "Steps of linear warm-up (0)"},
-    {"min-lr", 0, "Learning rate after decay (0)"},
-    {"decay-steps", 0, "Step at which the cosine decay ends; 0: constant (0)"},
-    {"weight-decay", 0.1, "Decoupled weight decay (0.1)"},
-    {"beta1", 0.9, "AdamW: decay of the first moment (0.9)"},
-    {"beta2", 0.95, "AdamW: decay of the second moment (0.95)"},
-    {"eps", 1e-8, "AdamW: added to the root of the second moment (1e-8)"},
-    {"clip", 1, "Largest norm of all gradients; 0: no clipping (1)"},
-    {"momentum", 0, "SGD: momentum (0)"}};
+    {"lr", 1e-3, "Learning rate (1e-3)", 1e6},
+    {"warmup", 0, "Steps of linear warm-up (0)", 1e9},
+    {"min-lr", 0, "Learning rate after decay (0)", 1e6},
+    {"decay-steps", 0, "Step at which the cosine decay ends; 0: constant (0)", 1e9},
+    {"weight-decay", 0.1, "Decoupled weight decay (0.1)", 1e6},
+    {"beta1", 0.9, "AdamW: decay of the first moment (0.9)", 1, true},
+    {"beta2", 0.95, "AdamW: decay of the second moment (0.95)", 1, true},
+    {"eps", 1e-8, "AdamW: added to the root of the second moment (1e-8)", 1e6},
+    {"clip", 1, "Largest norm of all gradients; 0: no clipping (1)", 1e30},
+    {"momentum", 0, "SGD: momentum (0)", 1}};
 
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "sheaf-compile: " << message << "\n";
   return 1;
 }
 
+static std::string number(double value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::format("%g", value);
+  return text;
+}
+
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  // A file-size limit is then an error of write(), with a message.
+  signal(SIGXFSZ, SIG_IGN);
   mlir::registerMLIRContextCLOptions();
   mlir::registerAsmPrinterCLOptions();
   mlir::registerPassManagerCLOptions();
@@ -128,8 +141,11 @@ int main(int argc, char **argv) {
   }
   for (Scalar &scalar : scalars) {
     double value = scalar.option;
-    if (!std::isfinite(value))
-      return fail(llvm::Twine("--") + scalar.option.ArgStr + " must be finite");
+    // Not a number is in no range.
+    if (!(value >= 0 && value <= scalar.most && !(scalar.isBelow && value == scalar.most)))
+      return fail(llvm::Twine("--") + scalar.option.ArgStr + "=" +
+                  number(value) + ": expected a number from 0 to " +
+                  (scalar.isBelow ? "below " : "") + number(scalar.most));
     llvm::SmallString<32> text;
     llvm::raw_svector_ostream(text) << llvm::format("%.17g", value);
     options.scalars[scalar.option.ArgStr.str()] = std::string(text);

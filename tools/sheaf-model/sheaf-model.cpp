@@ -12,6 +12,7 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
+#include <csignal>
 
 using namespace sheaf::models;
 namespace cl = llvm::cl;
@@ -176,6 +177,8 @@ llvm::Error run() {
 
 int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
+  // A file-size limit is then an error of write(), with a message.
+  signal(SIGXFSZ, SIG_IGN);
   // The shared library brings hundreds of options of its own.
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (!llvm::is_contained(option->Categories, &ours) && name != "help")

@@ -59,6 +59,10 @@ Option flag(const char *name, const char *help, bool RunOptions::*field) {
           }};
 }
 
+/// The largest decay rate: at 1 the average never moves, and its correction
+/// divides by zero.
+const double belowOne = std::nextafter(1.0, 0.0);
+
 Option scalar(const char *name, const char *buffer, const char *help,
               double least, double most) {
   return {
@@ -66,7 +70,8 @@ Option scalar(const char *name, const char *buffer, const char *help,
       [name, buffer, least, most](RunOptions &options, const std::string &v) {
         options.scalars[buffer] = number<double>(
             name, v, least, most,
-            fmt::format("a number from {:g} to {:g}", least, most));
+            fmt::format("a number from {:g} to {}{:g}", least,
+                        most == belowOne ? "below " : "", most));
       }};
 }
 
@@ -178,8 +183,10 @@ const std::vector<Option> &table() {
       scalar("decay-steps", "decay_steps", "steps of decay; 0: constant", 0,
              1e9),
       scalar("weight-decay", "weight_decay", "AdamW's weight decay", 0, 1e6),
-      scalar("beta1", "beta1", "AdamW's first decay rate", 0, 1),
-      scalar("beta2", "beta2", "AdamW's second decay rate", 0, 1),
+      scalar("beta1", "beta1", "AdamW's first decay rate", 0,
+             belowOne),
+      scalar("beta2", "beta2", "AdamW's second decay rate", 0,
+             belowOne),
       scalar("eps", "eps", "AdamW's epsilon", 0, 1e6),
       scalar("clip", "clip", "largest gradient norm; 0: off", 0, 1e30),
       scalar("momentum", "momentum", "SGD's momentum", 0, 1),

@@ -29,6 +29,20 @@ struct RunState {
 /// Creates the run's directory where it is missing.
 void createRunDirectory(const std::string &directory);
 
+/// One run at a time in a directory, since a save removes older checkpoints. Throws
+/// an Error where another process holds it; the system frees it when the process
+/// ends, however that is.
+class RunLock {
+public:
+  explicit RunLock(const std::string &path);
+  ~RunLock();
+  RunLock(const RunLock &) = delete;
+  RunLock &operator=(const RunLock &) = delete;
+
+private:
+  int directory = -1;
+};
+
 /// Writes `step-N` and removes older checkpoints. On an Error the older ones
 /// are untouched.
 void saveCheckpoint(const Program &program, const RunState &state,

@@ -15,7 +15,8 @@
 namespace sheaf {
 
 /// A file written under a temporary name beside `path`; commit() syncs it and
-/// renames it to `path`. Without commit() the destructor removes it. All throw
+/// renames it to `path`. What is there and no file (a device, a pipe) is written
+/// to instead, and stays. Without commit() the destructor removes it. All throw
 /// an Error with the path and the system's reason.
 class AtomicFile {
 public:
@@ -30,13 +31,21 @@ public:
 private:
   std::string path, temporary;
   int file = -1;
+  bool isSpecial = false;
 };
+
+/// Throws an Error where an AtomicFile at `path` could not be opened: asked before
+/// long work whose result goes there.
+void checkTarget(const std::string &path);
 
 /// Writes and commits a whole text.
 void writeFile(const std::string &path, const std::string &text);
 
 /// The whole file. Throws an Error where it is larger than `limit` bytes.
 std::string readFile(const std::string &path, int64_t limit = 1 << 26);
+
+/// A sum of the file's bytes that shows damage: each byte changes all that follows.
+uint64_t checksumOf(const std::string &path);
 
 /// Syncs a directory, so that renames in it last.
 void syncDirectory(const std::string &path);
