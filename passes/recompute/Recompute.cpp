@@ -66,6 +66,24 @@ LogicalResult NNRecompute::rewrite(func::FuncOp backward,
       keptCount = std::max(keptCount, value.index + 1);
   if (keptCount == 0)
     return success();
+  for (auto [attribute, function] :
+       {std::pair(kInputGradientAttr, old.inputGradient),
+        std::pair(kWeightGradientAttr, old.weightGradient)})
+    if (!function) {
+      auto name = backward->getAttrOfType<StringAttr>(attribute);
+      InFlightDiagnostic error = backward.emitOpError("has ");
+      if (name)
+        error << "the " << attribute << " @" << name.getValue()
+              << ", which is not in the module";
+      else
+        error << "no " << attribute;
+      return error << "; run nn-recompute right after nn-differentiate, before "
+                      "unused functions are removed";
+    }
+  if (keptCount > old.forward.getNumResults())
+    return backward.emitOpError("takes the kept value ")
+           << keptCount - 1 << " of @" << old.forward.getName()
+           << ", which has " << old.forward.getNumResults() << " results";
   unsigned resultCount = old.forward.getNumResults() - keptCount;
 
   // The calls, and the forward call that each backward call belongs to.
