@@ -8,6 +8,7 @@
 #include "lowering/NNToLinalg/NNToLinalg.h"
 #include "lowering/cpu/kernels/Kernels.h"
 #include "passes/autodiff/Passes.h"
+#include "passes/fusion/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
@@ -29,6 +30,7 @@ void sheaf::registerSheafPasses() {
   registerNNToExecPasses();
   registerAutodiffPasses();
   registerNNToLinalgPasses();
+  registerFusionPasses();
   registerMemoryPasses();
   registerNNPasses();
   registerPrecisionPasses();

@@ -926,10 +926,41 @@ def NN_MicrobatchesOp : NN_Op<"microbatches", [AttrSizedOperandSegments, Recursi
   let hasRegionVerifier = 1;
 }
 
-def NN_YieldOp : NN_Op<"yield", [Terminator, HasParent<"MicrobatchesOp">]> {
-  let summary = "the end of a microbatch";
+def NN_FusedOp : NN_Op<"fused", [IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "ops that become one kernel";
   let description = [{
-    Hands the accumulators to the next microbatch.
+    Computes its results by the ops of its region, whose block has the inputs as
+    arguments. What only the region uses is never stored. `in_place` has pairs
+    (input, result), flat: the result may be computed in the memory of the input.
+    Made by `nn-fuse` after everything that looks at ops one by one; it has no
+    sharding rule and no gradient.
+
+    Example:
+
+    ```mlir
+    %y = nn.fused(%x : tensor<4x8xf32>) -> tensor<4x8xf32> in_place [0, 0] {
+    ^bb0(%a: tensor<4x8xf32>):
+      %s = nn.sigmoid %a : tensor<4x8xf32>
+      %m = nn.mul %a, %s : tensor<4x8xf32>
+      nn.yield %m : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<NN_AnyTensor>:$inputs,
+                       OptionalAttr<DenseI64ArrayAttr>:$in_place);
+  let results = (outs Variadic<NN_AnyTensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    (`(` $inputs^ `:` type($inputs) `)`)? `->` type($results) (`in_place` $in_place^)?
+    attr-dict-with-keyword $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def NN_YieldOp : NN_Op<"yield", [Terminator, ParentOneOf<["MicrobatchesOp", "FusedOp"]>]> {
+  let summary = "the end of a microbatch or of fused ops";
+  let description = [{
+    Hands the accumulators to the next microbatch, or gives the results.
 
     Example:
 

@@ -920,6 +920,38 @@ LogicalResult MicrobatchesOp::verifyRegions() {
   return success();
 }
 
+LogicalResult FusedOp::verifyRegions() {
+  Block &block = getBody().front();
+  if (block.getArgumentTypes() != getInputs().getTypes())
+    return emitOpError("body has arguments of types (")
+           << block.getArgumentTypes() << "), expected those of the inputs, ("
+           << getInputs().getTypes() << ")";
+  Operation *yield = block.getTerminator();
+  if (yield->getOperandTypes() != getResultTypes())
+    return yield->emitOpError("yields types (")
+           << yield->getOperandTypes() << "), expected (" << getResultTypes() << ")";
+  for (Operation &op : block.without_terminator())
+    if (!isa_and_nonnull<NNDialect>(op.getDialect()) || op.getNumRegions() > 0)
+      return op.emitOpError("cannot be part of nn.fused, expected nn ops without regions");
+  ArrayRef<int64_t> pairs = getInPlace().value_or(ArrayRef<int64_t>());
+  if (pairs.size() % 2)
+    return emitOpError("in_place has ") << pairs.size() << " numbers, expected pairs";
+  for (size_t i = 0; i < pairs.size(); i += 2) {
+    int64_t input = pairs[i], result = pairs[i + 1];
+    if (input < 0 || result < 0 || input >= static_cast<int64_t>(getInputs().size()) ||
+        result >= static_cast<int64_t>(getNumResults()))
+      return emitOpError("in_place names input ")
+             << input << " and result " << result << ", but there are "
+             << getInputs().size() << " and " << getNumResults();
+    if (getInputs()[input].getType() != getResult(result).getType())
+      return emitOpError("in_place names input ")
+             << input << " of type " << getInputs()[input].getType() << " and result "
+             << result << " of type " << getResult(result).getType()
+             << ", expected the same type";
+  }
+  return success();
+}
+
 //===----------------------------------------------------------------------===//
 // Attributes on functions and ops
 //===----------------------------------------------------------------------===//

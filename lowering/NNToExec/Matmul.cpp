@@ -15,18 +15,53 @@ struct Dim {
 };
 } // namespace
 
-/// Row-major strides, by letter.
-static void addStrides(StringRef letters, ArrayRef<int64_t> shape, int tensor,
-                       SmallVectorImpl<std::pair<char, Dim>> &dims) {
-  int64_t stride = 1;
+Strides sheaf::rowMajor(ArrayRef<int64_t> shape) {
+  Strides strides(shape.size(), 1);
+  for (int64_t i = static_cast<int64_t>(shape.size()) - 2; i >= 0; --i)
+    strides[i] = strides[i + 1] * shape[i + 1];
+  return strides;
+}
+
+std::optional<Strides> sheaf::reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
+                                             ArrayRef<int64_t> to) {
+  // Dimensions of more than one element, joined where they lie behind one another.
+  SmallVector<std::pair<int64_t, int64_t>> parts; // size, stride
+  for (auto [size, stride] : llvm::zip_equal(from, strides)) {
+    if (size == 1)
+      continue;
+    if (!parts.empty() && parts.back().second == size * stride)
+      parts.back() = {parts.back().first * size, stride};
+    else
+      parts.push_back({size, stride});
+  }
+  // Each part is cut into dimensions of the new shape, from the last on.
+  Strides result(to.size(), 1);
+  int64_t done = 1;
+  for (int64_t i = static_cast<int64_t>(to.size()) - 1; i >= 0; --i) {
+    if (to[i] == 1)
+      continue;
+    if (parts.empty() || parts.back().first % (done * to[i]))
+      return std::nullopt;
+    result[i] = parts.back().second * done;
+    done *= to[i];
+    if (done == parts.back().first) {
+      parts.pop_back();
+      done = 1;
+    }
+  }
+  return result;
+}
+
+/// The strides of a tensor, by letter.
+static void addStrides(StringRef letters, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
+                       int tensor, SmallVectorImpl<std::pair<char, Dim>> &dims) {
   for (int i = static_cast<int>(letters.size()) - 1; i >= 0; --i) {
     auto it = llvm::find_if(dims, [&](auto &entry) { return entry.first == letters[i]; });
     if (it == dims.end()) {
       dims.push_back({letters[i], Dim{shape[i], {0, 0, 0}}});
       it = dims.end() - 1;
     }
-    it->second.stride[tensor] = stride;
-    stride *= shape[i];
+    it->second.stride[tensor] = strides[i];
   }
 }
 
@@ -56,6 +91,17 @@ static void merge(SmallVectorImpl<Dim> &dims) {
 std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum) {
   if (einsum.getInputs().size() != 2)
     return std::nullopt;
+  auto plain = [](Value value) {
+    return rowMajor(cast<RankedTensorType>(value.getType()).getShape());
+  };
+  return planMatmul(einsum, {plain(einsum.getInputs()[0]), plain(einsum.getInputs()[1]),
+                             plain(einsum.getResult())});
+}
+
+std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum,
+                                            const std::array<Strides, 3> &strides) {
+  if (einsum.getInputs().size() != 2)
+    return std::nullopt;
   RankedTensorType types[3] = {cast<RankedTensorType>(einsum.getInputs()[0].getType()),
                                cast<RankedTensorType>(einsum.getInputs()[1].getType()),
                                einsum.getType()};
@@ -66,9 +112,9 @@ std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum) {
   auto [left, result] = einsum.getEquation().split("->");
   auto [a, b] = left.split(',');
   SmallVector<std::pair<char, Dim>> letters;
-  addStrides(a, types[0].getShape(), 0, letters);
-  addStrides(b, types[1].getShape(), 1, letters);
-  addStrides(result, types[2].getShape(), 2, letters);
+  addStrides(a, types[0].getShape(), strides[0], 0, letters);
+  addStrides(b, types[1].getShape(), strides[1], 1, letters);
+  addStrides(result, types[2].getShape(), strides[2], 2, letters);
 
   SmallVector<Dim> rows, columns, inner, batch;
   for (auto &[letter, dim] : letters) {

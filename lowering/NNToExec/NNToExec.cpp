@@ -4,6 +4,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 #include <map>
 #include <set>
@@ -78,11 +79,46 @@ static std::optional<int32_t> scalarNumber(Value value) {
   return *constant.getValue().getValues<int32_t>().begin();
 }
 
-/// Whether an op may write its result over operand `value` of the same type: it
-/// reads each element before it writes the one at the same place.
-static bool mayOverwrite(Operation *op, Value value, Type resultType) {
-  return value.getType() == resultType &&
-         (op->hasTrait<nn::ElementwiseTrait>() || isa<nn::AdamWOp, nn::SGDOp>(op));
+/// Whether an op may write `result` over its operand `value`: it reads each element
+/// before it writes the one at the same place.
+static bool mayOverwrite(Operation *op, Value value, Value result) {
+  if (value.getType() != result.getType())
+    return false;
+  auto fused = dyn_cast<nn::FusedOp>(op);
+  if (!fused)
+    return op->hasTrait<nn::ElementwiseTrait>() || isa<nn::AdamWOp, nn::SGDOp>(op);
+  ArrayRef<int64_t> pairs = fused.getInPlace().value_or(ArrayRef<int64_t>());
+  int64_t number = cast<OpResult>(result).getResultNumber();
+  bool all = false;
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (operand.get() != value)
+      continue;
+    bool found = false;
+    for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+      found |= pairs[i] == operand.getOperandNumber() && pairs[i + 1] == number;
+    if (!found)
+      return false;
+    all = true;
+  }
+  return all;
+}
+
+/// What a kernel is called: by the ops that say most of what it does.
+static std::string kernelName(ArrayRef<Operation *> ops) {
+  auto rank = [](Operation *op) {
+    if (isa<nn::DecomposableOpInterface, nn::ReduceOp>(op))
+      return 0;
+    return op->hasTrait<nn::ElementwiseTrait>() ? 1 : 2;
+  };
+  SmallVector<StringRef, 3> names;
+  for (int wanted = 0; wanted < 3 && names.size() < 3; ++wanted)
+    for (Operation *op : ops) {
+      StringRef name = op->getName().stripDialect();
+      if (names.size() < 3 && rank(op) == wanted && !llvm::is_contained(names, name) &&
+          (!isConstant(op) || ops.size() == 1))
+        names.push_back(name);
+    }
+  return llvm::join(names, "_");
 }
 
 namespace {
@@ -128,8 +164,8 @@ public:
       kernel->erase();
       return it->second;
     }
-    // softmax_0, add_1, ...
-    StringRef base = named->getName().stripDialect();
+    // softmax_0, add_layer_norm_1, ...
+    std::string base = kernelName(ops);
     kernel.setName((base + "_" + Twine(counts[base]++)).str());
     kernel.setPrivate();
     kernel.setPublic();
@@ -145,6 +181,23 @@ private:
   ModuleOp module, kernels;
   llvm::StringMap<func::FuncOp> byStructure;
   llvm::StringMap<int> counts;
+};
+
+/// A tensor as elements of another at constant strides.
+struct Strided {
+  Value base;
+  int64_t offset = 0;
+  Strides strides;
+};
+
+/// A product whose operands or result are not stored for themselves.
+struct StridedProduct {
+  MatmulPlan plan;
+  std::array<Strided, 2> operands;
+  /// The buffer that holds the result among others, and where it starts.
+  Value into;
+  int64_t offset = 0;
+  Strides strides;
 };
 
 /// Rewrites one function on tensors into one on buffers.
@@ -163,14 +216,30 @@ private:
   DenseMap<Value, Value> buffers;
   /// Where a tensor is wanted by whoever reads it last.
   DenseMap<Value, Value> wanted;
+  /// Those that overwrite what an entry is given.
+  DenseSet<Value> updates;
+  /// Where a product reads or writes parts of other tensors.
+  DenseMap<Operation *, StridedProduct> strided;
+  /// Ops that such products make needless.
+  DenseSet<Operation *> needless;
+  /// Buffers of operands that an op writes over.
+  llvm::DenseSet<std::pair<Operation *, Value>> reused;
 
   LogicalResult lowerBlock(Block &block);
   LogicalResult lowerOp(Operation *op);
   LogicalResult lowerEinsum(nn::EinsumOp einsum);
   LogicalResult lowerMicrobatches(nn::MicrobatchesOp loop);
   void lowerKernel(Operation *op);
+  void lowerFused(nn::FusedOp fused);
+  bool reuseOperand(Operation *op, Value result);
+  bool want(Value value, Value buffer, Value overwritten, Block *block);
+  void findStrided();
+  bool assemble(nn::ConcatenateOp concat);
+  Value flat(Value buffer, int64_t offset);
   /// Launches the kernel that computes `results` from `inputs` by `ops`.
   void launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs, ValueRange results);
+  void launchKernel(Operation *op, func::FuncOp kernel, ValueRange inputs,
+                    ValueRange results);
   ArrayAttr entryBuffers();
 
   /// The numbers of streams that the function names, in one buffer, and where each
@@ -270,7 +339,7 @@ bool FunctionLowering::isLastAccess(Value tensor, Operation *writer) {
     if (!ancestor)
       return false;
     int64_t offset;
-    if (isView(ancestor, offset)) {
+    if (isView(ancestor, offset) || needless.contains(ancestor)) {
       if (!isLastAccess(ancestor->getResult(0), writer))
         return false;
       continue;
@@ -300,7 +369,7 @@ bool FunctionLowering::mayWriteInto(Value result, Value overwritten, Block *bloc
   // a view.
   for (Value operand : writer->getOperands())
     if (getViewed(operand) == overwritten &&
-        (operand != overwritten || !mayOverwrite(writer, operand, result.getType())))
+        (operand != overwritten || !mayOverwrite(writer, operand, result)))
       return false;
   // Nested ops (a loop's body) may read it as well.
   WalkResult reads = writer->walk([&](Operation *op) {
@@ -396,6 +465,7 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
   for (BlockArgument argument : function.getArguments())
     buffers[argument] = body->getArgument(argument.getArgNumber());
 
+  findStrided();
   // Results are computed in place where nobody needs what was there.
   Block &source = function.getBody().front();
   auto terminator = cast<func::ReturnOp>(source.getTerminator());
@@ -417,11 +487,9 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
       readers = readAs.lookup(identity);
     }
     Value overwritten = readers.empty() ? Value() : readers.front();
-    bool ok = readers.size() < 2 && !wanted.contains(value) &&
-              mayWriteInto(value, overwritten, &source);
+    bool ok = readers.size() < 2 &&
+              want(value, body->getArgument(reads + i), overwritten, &source);
     direct.push_back(ok || value == overwritten);
-    if (ok)
-      wanted[value] = body->getArgument(reads + i);
   }
   makeStreams();
   if (failed(lowerBlock(source)))
@@ -448,7 +516,232 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
   return lowered;
 }
 
+/// Has `value` computed in `buffer`, over `overwritten` where that is given;
+/// false where that cannot be. Remembers it for the tensor that `value` shares its
+/// bytes with, and for those that lead to it in place.
+bool FunctionLowering::want(Value value, Value buffer, Value overwritten, Block *block) {
+  Value root = value;
+  while (auto reshape = root.getDefiningOp<nn::ReshapeOp>())
+    root = reshape.getInput();
+  if (wanted.contains(root) || !mayWriteInto(root, overwritten, block))
+    return false;
+  auto place = [&](Value tensor) -> Value {
+    auto type = bufferType(tensor.getType());
+    if (type == buffer.getType())
+      return buffer;
+    return ViewOp::create(builder, value.getLoc(), type, buffer);
+  };
+  wanted[root] = place(root);
+  if (overwritten) {
+    updates.insert(root);
+    return true;
+  }
+  // What the op may write over can be there already.
+  for (Value now = root; now;) {
+    Operation *op = now.getDefiningOp();
+    Value next;
+    for (Value operand : op->getOperands())
+      if (operand != now && mayOverwrite(op, operand, now) && !wanted.contains(operand) &&
+          getViewed(operand) == operand && mayWriteInto(operand, Value(), block) &&
+          isLastAccess(operand, op)) {
+        next = operand;
+        break;
+      }
+    if (next)
+      wanted[next] = place(next);
+    now = next;
+  }
+  return true;
+}
+
+/// `buffer` from element `offset` on.
+Value FunctionLowering::flat(Value buffer, int64_t offset) {
+  if (offset == 0)
+    return buffer;
+  auto type = cast<MemRefType>(buffer.getType());
+  auto rest = MemRefType::get({type.getNumElements() - offset}, type.getElementType());
+  int64_t width = getBytes(type) / type.getNumElements();
+  return ViewOp::create(builder, buffer.getLoc(), rest, buffer, offset * width);
+}
+
+/// Follows slices, transposes and reshapes to the tensor of which `value` is a
+/// part. Counts those that would be copies.
+static Strided traceParts(Value value, int &copies) {
+  auto shapeOf = [](Value v) { return cast<RankedTensorType>(v.getType()).getShape(); };
+  // From the tensor down to the value, so that each step has strides to work on.
+  SmallVector<Operation *> path;
+  Value base = value;
+  while (Operation *op = base.getDefiningOp()) {
+    if (!isa<nn::SliceOp, nn::TransposeOp, nn::ReshapeOp>(op))
+      break;
+    path.push_back(op);
+    base = op->getOperand(0);
+  }
+  Strided result{base, 0, rowMajor(shapeOf(base))};
+  copies = 0;
+  for (Operation *op : llvm::reverse(path)) {
+    Value to = op->getResult(0);
+    int64_t offset;
+    bool copy = !isView(op, offset);
+    if (auto slice = dyn_cast<nn::SliceOp>(op)) {
+      for (auto [stride, start, step] :
+           llvm::zip_equal(result.strides, slice.getOffsets(), slice.getAllStrides())) {
+        result.offset += start * stride;
+        stride *= step;
+      }
+    } else if (auto transpose = dyn_cast<nn::TransposeOp>(op)) {
+      Strides old = result.strides;
+      for (auto [i, dim] : llvm::enumerate(transpose.getPermutation()))
+        result.strides[i] = old[dim];
+    } else {
+      auto strides =
+          reshapeStrides(shapeOf(op->getOperand(0)), result.strides, shapeOf(to));
+      if (!strides) {
+        // Begins anew behind what must be copied.
+        result = {to, 0, rowMajor(shapeOf(to))};
+        copies = 0;
+        continue;
+      }
+      result.strides = *strides;
+    }
+    copies += copy;
+  }
+  return result;
+}
+
+/// Products that can read slices and transposes where they lie, and write parts of
+/// a concatenation.
+void FunctionLowering::findStrided() {
+  SmallVector<nn::EinsumOp> einsums;
+  function.walk([&](nn::EinsumOp einsum) {
+    if (einsum.getInputs().size() == 2)
+      einsums.push_back(einsum);
+  });
+  for (nn::EinsumOp einsum : einsums) {
+    std::array<Strides, 3> strides;
+    StridedProduct product;
+    int copies[2];
+    for (int i = 0; i < 2; ++i) {
+      product.operands[i] = traceParts(einsum.getInputs()[i], copies[i]);
+      strides[i] = product.operands[i].strides;
+    }
+    strides[2] = rowMajor(einsum.getType().getShape());
+    if (copies[0] + copies[1] == 0)
+      continue;
+    auto plan = planMatmul(einsum, strides);
+    if (!plan)
+      continue;
+    product.plan = *plan;
+    product.strides = strides[2];
+    strided[einsum] = product;
+  }
+  // What only they would read is not computed.
+  SmallVector<Operation *> moves;
+  function.walk([&](Operation *op) {
+    if (isa<nn::SliceOp, nn::TransposeOp, nn::ReshapeOp>(op))
+      moves.push_back(op);
+  });
+  for (Operation *op : llvm::reverse(moves))
+    if (llvm::all_of(op->getUsers(), [&](Operation *user) {
+          return needless.contains(user) || strided.contains(user);
+        }))
+      needless.insert(op);
+  // A product's base must be a tensor that is computed.
+  for (auto &[op, product] : strided)
+    for (Strided &operand : product.operands)
+      for (Operation *from = operand.base.getDefiningOp();
+           isa_and_nonnull<nn::SliceOp, nn::TransposeOp, nn::ReshapeOp>(from);
+           from = from->getOperand(0).getDefiningOp())
+        needless.erase(from);
+}
+
+/// Has the operands of a concatenation computed where they belong; false where
+/// one of them cannot be.
+bool FunctionLowering::assemble(nn::ConcatenateOp concat) {
+  Block *block = concat->getBlock();
+  RankedTensorType type = concat.getType();
+  Strides strides = rowMajor(type.getShape());
+  int64_t dim = concat.getDim(), start = 0;
+  bool contiguous = llvm::all_of(type.getShape().take_front(dim),
+                                 [](int64_t size) { return size == 1; });
+  if (updates.contains(concat.getResult()))
+    return false;
+  SmallVector<std::pair<Value, int64_t>> parts; // what is computed, and where
+  SmallVector<StridedProduct, 2> products;
+  llvm::SmallDenseSet<Value> seen;
+  for (Value input : concat.getInputs()) {
+    auto inputType = cast<RankedTensorType>(input.getType());
+    Value root = input;
+    bool once = input.hasOneUse();
+    while (auto reshape = root.getDefiningOp<nn::ReshapeOp>()) {
+      root = reshape.getInput();
+      once &= root.hasOneUse();
+    }
+    int64_t offset = start * strides[dim];
+    start += inputType.getDimSize(dim);
+    Operation *from = root.getDefiningOp();
+    if (!once || wanted.contains(root) || !seen.insert(root).second ||
+        !mayWriteInto(root, Value(), block))
+      return false;
+    parts.push_back({root, offset});
+    if (contiguous)
+      continue;
+    auto einsum = dyn_cast<nn::EinsumOp>(from);
+    if (!einsum || einsum.getInputs().size() != 2)
+      return false;
+    auto own = reshapeStrides(inputType.getShape(), strides, einsum.getType().getShape());
+    if (!own)
+      return false;
+    StridedProduct product;
+    auto known = strided.find(einsum);
+    if (known != strided.end()) {
+      product = known->second;
+    } else {
+      for (int i = 0; i < 2; ++i) {
+        Value operand = einsum.getInputs()[i];
+        product.operands[i] = {
+            operand, 0, rowMajor(cast<RankedTensorType>(operand.getType()).getShape())};
+      }
+    }
+    auto plan = planMatmul(
+        einsum, {product.operands[0].strides, product.operands[1].strides, *own});
+    if (!plan)
+      return false;
+    product.plan = *plan;
+    product.strides = *own;
+    product.offset = offset;
+    products.push_back(product);
+  }
+  Value buffer = destination(concat.getResult());
+  int64_t width = getBytes(cast<MemRefType>(buffer.getType())) / type.getNumElements();
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    auto [root, offset] = part;
+    if (contiguous) {
+      wanted[root] = ViewOp::create(builder, concat.getLoc(), bufferType(root.getType()),
+                                    buffer, offset * width);
+      continue;
+    }
+    products[i].into = buffer;
+    strided[root.getDefiningOp()] = products[i];
+  }
+  return true;
+}
+
 LogicalResult FunctionLowering::lowerBlock(Block &block) {
+  // From the last on: an operand may itself be put together.
+  for (Operation &op : llvm::reverse(block.without_terminator()))
+    if (auto concat = dyn_cast<nn::ConcatenateOp>(op))
+      if (assemble(concat)) {
+        needless.insert(concat);
+        // Nobody else reads the parts under their old shapes.
+        for (Value input : concat.getInputs())
+          while (auto reshape = input.getDefiningOp<nn::ReshapeOp>()) {
+            if (!reshape->hasOneUse())
+              break;
+            needless.insert(reshape);
+            input = reshape.getInput();
+          }
+      }
   for (Operation &op : block.without_terminator())
     if (failed(lowerOp(&op)))
       return failure();
@@ -456,7 +749,7 @@ LogicalResult FunctionLowering::lowerBlock(Block &block) {
 }
 
 LogicalResult FunctionLowering::lowerOp(Operation *op) {
-  if (isConstant(op))
+  if (isConstant(op) || needless.contains(op))
     return success();
   int64_t offset;
   if (isView(op, offset)) {
@@ -478,6 +771,10 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
     for (Value result : call.getResults())
       written.push_back(destination(result));
     CallOp::create(builder, call.getLoc(), call.getCallee(), read, written, IntegerAttr());
+    return success();
+  }
+  if (auto fused = dyn_cast<nn::FusedOp>(op)) {
+    lowerFused(fused);
     return success();
   }
   if (!op->getDialect() || op->getNumRegions() > 0 || !isMemoryEffectFree(op) ||
@@ -513,14 +810,59 @@ void FunctionLowering::lowerKernel(Operation *op) {
   launch(op, ops, inputs, op->getResults());
 }
 
+/// Puts `result` into the buffer of an operand that nobody reads any more, where
+/// the op may write over it.
+bool FunctionLowering::reuseOperand(Operation *op, Value result) {
+  if (wanted.contains(result))
+    return false;
+  for (Value operand : op->getOperands()) {
+    Value root = getViewed(operand);
+    Operation *from = root.getDefiningOp();
+    // What was there before a loop is read again.
+    if (!from || from->getBlock() != op->getBlock() || isConstant(from) ||
+        root.getType() != operand.getType() || !mayOverwrite(op, operand, result) ||
+        !isLastAccess(root, op))
+      continue;
+    // Read through another view as well?
+    if (llvm::any_of(op->getOperands(), [&](Value other) {
+          return other != operand && getViewed(other) == root;
+        }))
+      continue;
+    Value buffer = buffers.lookup(root);
+    // Not a place that somebody wants, nor one that is taken already.
+    if (!buffer || !buffer.getDefiningOp<BufferOp>() || wanted.contains(root) ||
+        reused.contains({op, buffer}))
+      continue;
+    reused.insert({op, buffer});
+    buffers[result] = buffer;
+    return true;
+  }
+  return false;
+}
+
+void FunctionLowering::lowerFused(nn::FusedOp fused) {
+  Block &body = fused.getBody().front();
+  SmallVector<Operation *> ops;
+  for (Operation &op : body.without_terminator())
+    ops.push_back(&op);
+  func::FuncOp kernel = kernels.getOrCreate(ops, body.getArguments(),
+                                            body.getTerminator()->getOperands());
+  launchKernel(fused, kernel, fused.getInputs(), fused.getResults());
+}
+
 void FunctionLowering::launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs,
                               ValueRange results) {
+  launchKernel(op, kernels.getOrCreate(ops, inputs, results), inputs, results);
+}
+
+void FunctionLowering::launchKernel(Operation *op, func::FuncOp kernel, ValueRange inputs,
+                                    ValueRange results) {
   SmallVector<Value> read, written;
-  func::FuncOp kernel = kernels.getOrCreate(ops, inputs, results);
   for (Value input : inputs)
     read.push_back(isStream(op, input) ? streamOf(input) : lookup(input));
   for (Value result : results)
-    written.push_back(destination(result));
+    written.push_back(reuseOperand(op, result) ? buffers.lookup(result)
+                                               : destination(result));
   auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
                                    FlatSymbolRefAttr::get(kernel));
   auto launched = LaunchOp::create(builder, op->getLoc(), symbol, read, written);
@@ -529,15 +871,28 @@ void FunctionLowering::launch(Operation *op, ArrayRef<Operation *> ops, ValueRan
 }
 
 LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {
-  std::optional<MatmulPlan> plan = planMatmul(einsum);
-  if (!plan) {
-    lowerKernel(einsum);
-    return success();
+  SmallVector<Value> read;
+  Value written;
+  std::optional<MatmulPlan> plan;
+  auto known = strided.find(einsum);
+  if (known != strided.end()) {
+    StridedProduct &product = known->second;
+    plan = product.plan;
+    for (Strided &operand : product.operands)
+      read.push_back(flat(lookup(operand.base), operand.offset));
+    written = product.into ? flat(product.into, product.offset)
+                           : destination(einsum.getResult());
+  } else {
+    plan = planMatmul(einsum);
+    if (!plan) {
+      lowerKernel(einsum);
+      return success();
+    }
+    read = {lookup(einsum.getInputs()[0]), lookup(einsum.getInputs()[1])};
+    written = destination(einsum.getResult());
   }
-  SmallVector<Value> read{lookup(einsum.getInputs()[0]), lookup(einsum.getInputs()[1])};
   if (plan->swapped)
     std::swap(read[0], read[1]);
-  Value written = destination(einsum.getResult());
   DenseI64ArrayAttr batch, strides;
   if (!plan->batch.empty()) {
     batch = builder.getDenseI64ArrayAttr(plan->batch);
@@ -617,10 +972,8 @@ LogicalResult FunctionLowering::lowerMicrobatches(nn::MicrobatchesOp loop) {
   SmallVector<bool> direct;
   for (auto [i, value] : llvm::enumerate(yield.getValues())) {
     Value accumulator = body.getArgument(first + i);
-    bool ok = !wanted.contains(value) && mayWriteInto(value, accumulator, &body);
+    bool ok = want(value, accumulators[i], accumulator, &body);
     direct.push_back(ok || value == accumulator);
-    if (ok)
-      wanted[value] = accumulators[i];
   }
   if (failed(lowerBlock(body)))
     return failure();

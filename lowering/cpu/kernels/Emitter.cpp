@@ -965,7 +965,7 @@ void Emitter::emitTopK(TopKOp op) {
        });
 }
 
-void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock) {
+void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock, Value base) {
   RankedTensorType type = op.getType(), ids = op.getIndices().getType();
   int64_t axis = op.getAxis(), batch = op.getBatch();
   int64_t rows = type.getDimSize(axis);
@@ -984,6 +984,13 @@ void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock) {
   Type wide = getAccumulatorType(element);
 
   auto arguments = kernel.getArguments();
+  // Where the gradient is added in place, nothing needs to be written first.
+  Value apart;
+  if (base) {
+    Value from = make<memref::ExtractAlignedPointerAsIndexOp>(bufferOf(base));
+    Value to = make<memref::ExtractAlignedPointerAsIndexOp>(outputs[0]);
+    apart = make<arith::CmpIOp>(arith::CmpIPredicate::ne, from, to);
+  }
   loop(arguments.drop_back().back(), arguments.back(), 1, 1,
        {0, product(outer) * blocks - 1}, {},
        [&](Index item, ArrayRef<Value>) -> Values {
@@ -999,14 +1006,24 @@ void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock) {
                               width),
                column);
          };
+         scf::IfOp start;
+         if (base) {
+           start = make<scf::IfOp>(apart, /*withElseRegion=*/false);
+           builder().setInsertionPoint(start);
+           open(start.thenBlock());
+         }
          loop(low, high, 1, 1, {0, rows - 1}, {},
               [&](Index row, ArrayRef<Value>) {
                 vectorLoop(0, width, kLanes, [&](Index column) {
-                  store(buildNumber(builder(), loc, element, 0), outputs[0],
-                        offset(row, column));
+                  Index at = offset(row, column);
+                  store(base ? load(bufferOf(base), at, element)
+                             : buildNumber(builder(), loc, element, 0),
+                        outputs[0], at);
                 });
                 return Values();
               });
+         if (base)
+           close(start);
          loop(0, count, {}, [&](Index i, ArrayRef<Value>) {
            Indices which = indexing.delinearize(i, chosen);
            Indices place{ArrayRef<Index>(front).take_front(batch)};

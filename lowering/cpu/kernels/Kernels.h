@@ -54,6 +54,21 @@ mlir::FailureOr<mlir::func::FuncOp> lowerKernel(mlir::func::FuncOp kernel,
 mlir::FailureOr<mlir::func::FuncOp> lowerAttention(mlir::func::FuncOp kernel,
                                                    int64_t vectorBytes);
 
+/// What a kernel of several ops would be.
+struct GroupPlan {
+  /// Size of the index space, and items a task.
+  int64_t extent = 1, grain = 1;
+  /// Pairs (value from outside, result) that may share a buffer.
+  llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> inPlace;
+};
+
+/// The kernel that computes `results` by `ops`, which stand in order and use only
+/// each other and values from outside; none, with `why` filled, where they do not
+/// fit into one kernel.
+std::optional<GroupPlan> planKernel(llvm::ArrayRef<mlir::Operation *> ops,
+                                    mlir::ValueRange results,
+                                    std::string *why = nullptr);
+
 /// Whether `ops`, which use only each other and values from outside, can be one
 /// kernel whose results are the values used outside of `ops` (or by nobody).
 /// Fills `why` where not.

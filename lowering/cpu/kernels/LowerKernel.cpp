@@ -24,6 +24,8 @@ struct Strategy {
   /// Set for kernels of an op of their own.
   TopKOp topK;
   GatherGradOp gatherGrad;
+  /// What the gradient of a gather is added to.
+  Value gatherBase;
   int64_t rowBlock = 0;
   Plan plan;
 };
@@ -85,7 +87,18 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
       return failure();
     return strategy;
   }
-  if (auto grad = results[0].getDefiningOp<GatherGradOp>()) {
+  auto grad = results[0].getDefiningOp<GatherGradOp>();
+  Value base;
+  if (auto add = results[0].getDefiningOp<AddOp>())
+    for (auto [one, other] : {std::pair(add.getLhs(), add.getRhs()),
+                              std::pair(add.getRhs(), add.getLhs())})
+      if (!grad && isa<BlockArgument>(one) && one.getType() == add.getType() &&
+          other.getType() == add.getType() && other.getDefiningOp<GatherGradOp>() &&
+          other.hasOneUse()) {
+        grad = other.getDefiningOp<GatherGradOp>();
+        base = one;
+      }
+  if (grad) {
     if (results.size() != 1) {
       error = "beside the result of nn.gather_grad there can be no others";
       return failure();
@@ -98,6 +111,9 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
     // part of the table, so that there should be some.
     int64_t blocks = outer >= 64 ? 1 : std::min<int64_t>(64, rows);
     strategy.gatherGrad = grad;
+    strategy.gatherBase = base;
+    if (base)
+      strategy.plan.inPlace = {cast<BlockArgument>(base).getArgNumber(), 0};
     strategy.rowBlock = llvm::divideCeil(rows, blocks);
     strategy.plan.extent = outer * llvm::divideCeil(rows, strategy.rowBlock);
     strategy.plan.grain = 1;
@@ -191,53 +207,44 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   if (strategy->topK)
     emitter.emitTopK(strategy->topK);
   else if (strategy->gatherGrad)
-    emitter.emitGatherGrad(strategy->gatherGrad, strategy->rowBlock);
+    emitter.emitGatherGrad(strategy->gatherGrad, strategy->rowBlock,
+                           strategy->gatherBase);
   else
     emitter.emit(plan);
   kernel.erase();
   return lowered;
 }
 
-bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
+std::optional<GroupPlan> cpu::planKernel(ArrayRef<Operation *> ops, ValueRange results,
+                                         std::string *why) {
   std::string error;
-  if (llvm::any_of(ops, llvm::IsaPred<AttentionOp, AttentionGradOp>)) {
-    if (ops.size() > 1 && why)
-      *why = "attention is a kernel of its own";
-    return ops.size() == 1;
-  }
-  auto report = [&](const Twine &text) {
+  auto report = [&](const Twine &text) -> std::optional<GroupPlan> {
     if (why)
       *why = text.str();
-    return false;
+    return std::nullopt;
   };
   if (ops.empty())
     return report("it has no ops");
+  if (llvm::any_of(ops, llvm::IsaPred<AttentionOp, AttentionGradOp>)) {
+    if (ops.size() > 1)
+      return report("attention is a kernel of its own");
+    return GroupPlan();
+  }
   MLIRContext *context = ops[0]->getContext();
   OpBuilder builder(context);
   llvm::SmallPtrSet<Operation *, 8> members(ops.begin(), ops.end());
   llvm::SetVector<Value> inputs;
-  SmallVector<Value> results;
-  for (Operation *op : ops) {
+  for (Operation *op : ops)
     for (Value operand : op->getOperands())
-      if (!operand.getDefiningOp() ||
-          !members.contains(operand.getDefiningOp()))
+      if (!operand.getDefiningOp() || !members.contains(operand.getDefiningOp()))
         inputs.insert(operand);
-    for (Value result : op->getResults())
-      if (result.use_empty() ||
-          llvm::any_of(result.getUsers(), [&](Operation *user) {
-            return !members.contains(user);
-          }))
-        results.push_back(result);
-  }
   auto isTensor = [](Value value) {
     return isAnyElement(value.getType()) && isStaticTensor(value.getType());
   };
   if (!llvm::all_of(inputs, isTensor) || !llvm::all_of(results, isTensor))
     return report("operands and results must be static tensors");
-  auto type = builder.getFunctionType(TypeRange(inputs.getArrayRef()),
-                                      TypeRange(ValueRange(results)));
-  auto function =
-      func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
+  auto type = builder.getFunctionType(TypeRange(inputs.getArrayRef()), results.getTypes());
+  auto function = func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
   llvm::scope_exit erase([&] { function.erase(); });
   builder.setInsertionPointToStart(function.addEntryBlock());
   IRMapping mapping;
@@ -248,10 +255,30 @@ bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
   for (Value result : results)
     returned.push_back(mapping.lookup(result));
   func::ReturnOp::create(builder, ops[0]->getLoc(), returned);
-  if (failed(decompose(function, error)) ||
-      failed(chooseStrategy(function, error)))
+  if (failed(decompose(function, error)))
     return report(error);
-  return true;
+  FailureOr<Strategy> strategy = chooseStrategy(function, error);
+  if (failed(strategy))
+    return report(error);
+  GroupPlan plan;
+  plan.extent = strategy->plan.extent;
+  plan.grain = strategy->plan.grain;
+  ArrayRef<int64_t> pairs = strategy->plan.inPlace;
+  for (size_t i = 0; i + 1 < pairs.size(); i += 2)
+    plan.inPlace.push_back({inputs[pairs[i]], results[pairs[i + 1]]});
+  return plan;
+}
+
+bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
+  llvm::SmallPtrSet<Operation *, 8> members(ops.begin(), ops.end());
+  SmallVector<Value> results;
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      if (result.use_empty() || llvm::any_of(result.getUsers(), [&](Operation *user) {
+            return !members.contains(user);
+          }))
+        results.push_back(result);
+  return planKernel(ops, results, why).has_value();
 }
 
 //===----------------------------------------------------------------------===//

@@ -1020,7 +1020,7 @@ func.func @f(%z: tensor<f32>) {
 // -----
 
 func.func @f(%z: tensor<f32>) {
-  // expected-error @+1 {{'nn.yield' op expects parent op 'nn.microbatches'}}
+  // expected-error @+1 {{'nn.yield' op expects parent op to be one of 'nn.microbatches, nn.fused'}}
   nn.yield %z : tensor<f32>
 }
 
@@ -1110,4 +1110,68 @@ func.func @f(%x: tensor<4xf32>) {
   // expected-error @+1 {{'nn.exp' op nn.rule must be a string}}
   %0 = nn.exp %x {nn.rule = 3 : i32} : tensor<4xf32>
   return
+}
+
+// -----
+
+// The body of nn.fused has the inputs as arguments.
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nn.fused' op body has arguments of types ('tensor<5xf32>'), expected those of the inputs, ('tensor<4xf32>')}}
+  %y = nn.fused(%x : tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<5xf32>):
+    %0 = nn.constant dense<0.0> : tensor<4xf32>
+    nn.yield %0 : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// It yields its results.
+func.func @f(%x: tensor<4xf32>) -> tensor<5xf32> {
+  %y = nn.fused(%x : tensor<4xf32>) -> tensor<5xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    // expected-error @+1 {{'nn.yield' op yields types ('tensor<4xf32>'), expected ('tensor<5xf32>')}}
+    nn.yield %a : tensor<4xf32>
+  }
+  return %y : tensor<5xf32>
+}
+
+// -----
+
+// Only nn ops become a kernel.
+func.func private @g(tensor<4xf32>) -> tensor<4xf32>
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = nn.fused(%x : tensor<4xf32>) -> tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    // expected-error @+1 {{'func.call' op cannot be part of nn.fused, expected nn ops without regions}}
+    %0 = func.call @g(%a) : (tensor<4xf32>) -> tensor<4xf32>
+    nn.yield %0 : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// Pairs for results in place are of one type.
+func.func @f(%x: tensor<4x1xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nn.fused' op in_place names input 0 of type 'tensor<4x1xf32>' and result 0 of type 'tensor<4xf32>', expected the same type}}
+  %y = nn.fused(%x : tensor<4x1xf32>) -> tensor<4xf32> in_place [0, 0] {
+  ^bb0(%a: tensor<4x1xf32>):
+    %0 = nn.reshape %a : tensor<4x1xf32> -> tensor<4xf32>
+    nn.yield %0 : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// And exist.
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @+1 {{'nn.fused' op in_place names input 1 and result 0, but there are 1 and 1}}
+  %y = nn.fused(%x : tensor<4xf32>) -> tensor<4xf32> in_place [1, 0] {
+  ^bb0(%a: tensor<4xf32>):
+    nn.yield %a : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
 }

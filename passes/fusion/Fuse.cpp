@@ -1,0 +1,615 @@
+//===- Fuse.cpp - Groups ops that one kernel computes ---------------------===//
+
+#include "lowering/cpu/kernels/Kernels.h"
+#include "passes/fusion/Ops.h"
+#include "passes/fusion/Passes.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_NNFUSE
+#include "passes/fusion/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::fusion;
+
+namespace {
+
+/// More ops or operands than that take long to compile and bring nothing.
+constexpr size_t kMostOps = 64, kMostInputs = 64;
+/// How many ops between two members are looked at for a way around the group.
+constexpr int kMostVisited = 4000;
+/// Sums over whole tensors in one kernel, and elements that they read: they run on
+/// one thread, and a kernel of many would be like no other.
+constexpr int kMostSums = 2;
+constexpr int64_t kMostSerial = 1 << 16;
+
+struct Group {
+  SmallVector<Operation *> ops; // in order
+  int64_t rows = 0, columns = 0;
+  bool closed = false; // takes in nothing else
+};
+
+/// Groups the ops of one block.
+class BlockFusion {
+public:
+  BlockFusion(Block &block, bool print) : block(block), print(print) {}
+  void run();
+
+private:
+  Block &block;
+  bool print;
+  std::vector<std::unique_ptr<Group>> groups;
+  DenseMap<Operation *, Group *> groupOf;
+  DenseMap<Operation *, OpInfo> infos;
+
+  const OpInfo &info(Operation *op) {
+    auto it = infos.find(op);
+    return it != infos.end() ? it->second : infos[op] = classify(op);
+  }
+  Operation *producer(Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && op->getBlock() == &block && !isa<nn::ConstantOp>(op) ? op : nullptr;
+  }
+  Operation *here(Operation *user) { return block.findAncestorOpInBlock(*user); }
+  Group *start(Operation *op);
+  void sort(SmallVectorImpl<Operation *> &ops) {
+    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  }
+  bool usedOutside(Value value, const llvm::SmallPtrSetImpl<Operation *> &members) {
+    return llvm::any_of(value.getUsers(),
+                        [&](Operation *user) { return !members.contains(here(user)); });
+  }
+  SmallVector<Value> resultsOf(ArrayRef<Operation *> ops);
+
+  bool tryMerge(Group *a, Group *b);
+  std::string refusal(ArrayRef<Operation *> ops, Group &merged);
+  std::string refuseEdges(ArrayRef<Operation *> ops);
+  bool hasWayAround(ArrayRef<Operation *> ops);
+  void seedColumns();
+  void seedGathers();
+  void joinProducers(Operation *op);
+  void joinSiblings();
+  void recompute(Group &group);
+  void trim(Group &group);
+  void build();
+  nn::FusedOp build(Group &group, OpBuilder &builder);
+  void report(nn::FusedOp fused);
+};
+
+} // namespace
+
+Group *BlockFusion::start(Operation *op) {
+  auto it = groupOf.find(op);
+  if (it != groupOf.end())
+    return it->second;
+  const OpInfo &own = info(op);
+  if (own.kind == Kind::Boundary)
+    return nullptr;
+  groups.push_back(std::make_unique<Group>());
+  Group *group = groups.back().get();
+  group->ops = {op};
+  group->rows = own.rows;
+  group->columns = own.columns;
+  groupOf[op] = group;
+  return group;
+}
+
+SmallVector<Value> BlockFusion::resultsOf(ArrayRef<Operation *> ops) {
+  llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
+  SmallVector<Value> results;
+  for (Operation *op : ops)
+    for (Value result : op->getResults())
+      if (usedOutside(result, members))
+        results.push_back(result);
+  return results;
+}
+
+//===----------------------------------------------------------------------===//
+// What may be one group
+//===----------------------------------------------------------------------===//
+
+/// Looks at the values that go from one member to another: none may be computed
+/// much more often than on its own.
+std::string BlockFusion::refuseEdges(ArrayRef<Operation *> ops) {
+  llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
+  // Values that hold a reduction or much work for each element.
+  llvm::SmallPtrSet<Operation *, 16> reduced, heavy;
+  for (Operation *op : ops) {
+    const OpInfo &own = info(op);
+    if (own.kind == Kind::Reduction)
+      reduced.insert(op);
+    if (own.costly || own.kind == Kind::Reduction)
+      heavy.insert(op);
+    for (OpOperand &operand : op->getOpOperands()) {
+      Operation *from = operand.get().getDefiningOp();
+      if (!from || !members.contains(from))
+        continue;
+      if (isa<nn::GatherOp, nn::EmbeddingOp>(op) && operand.getOperandNumber() == 0)
+        return "a table is read in no order";
+      if (reduced.contains(from)) {
+        reduced.insert(op);
+        if (own.kind == Kind::Move)
+          return "what is reduced along rows would be moved to other rows";
+      }
+      if (!heavy.contains(from))
+        continue;
+      heavy.insert(op);
+      if (own.kind == Kind::Move && isa<nn::RotaryOp, nn::GatherOp, nn::EmbeddingOp>(op))
+        return "each element would be computed several times";
+      if ((own.kind == Kind::Elementwise || own.kind == Kind::Reduction) &&
+          !keepsRows(op, operand.getOperandNumber()))
+        return "what is repeated would be computed again for each row";
+    }
+  }
+  return "";
+}
+
+/// Whether a path leads out of the group and back in.
+bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
+  llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
+  // Groups are visited as a whole.
+  llvm::SmallPtrSet<Operation *, 32> seen;
+  SmallVector<Operation *> work;
+  auto leave = [&](Operation *op) {
+    for (Operation *user : op->getUsers()) {
+      Operation *next = here(user);
+      if (!next)
+        continue;
+      if (members.contains(next)) {
+        if (!members.contains(op))
+          return true;
+        continue;
+      }
+      if (seen.insert(next).second)
+        work.push_back(next);
+    }
+    return false;
+  };
+  for (Operation *op : ops)
+    leave(op);
+  int visited = 0;
+  while (!work.empty()) {
+    if (++visited > kMostVisited)
+      return true;
+    Operation *op = work.pop_back_val();
+    if (leave(op))
+      return true;
+    if (Group *group = groupOf.lookup(op))
+      for (Operation *member : group->ops)
+        if (seen.insert(member).second)
+          work.push_back(member);
+  }
+  return false;
+}
+
+std::string BlockFusion::refusal(ArrayRef<Operation *> ops, Group &merged) {
+  if (ops.size() > kMostOps)
+    return "the group would have too many ops";
+  llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
+  llvm::SetVector<Value> inputs;
+  int64_t serial = 0;
+  for (Operation *op : ops) {
+    const OpInfo &own = info(op);
+    if (own.rows && merged.rows && own.rows != merged.rows)
+      return "reductions have different numbers of rows";
+    if (own.columns && merged.columns && own.columns != merged.columns)
+      return "sums have different numbers of columns";
+    merged.rows = std::max(merged.rows, own.rows);
+    merged.columns = std::max(merged.columns, own.columns);
+    if (own.columns)
+      serial += own.reduced;
+    for (Value operand : op->getOperands())
+      if (!members.contains(operand.getDefiningOp()) &&
+          !isa_and_nonnull<nn::ConstantOp>(operand.getDefiningOp()))
+        inputs.insert(operand);
+  }
+  if (merged.rows && merged.columns)
+    return "reductions along rows and down columns need two passes";
+  if (inputs.size() > kMostInputs)
+    return "the group would read too many tensors";
+  std::string why = refuseEdges(ops);
+  if (!why.empty())
+    return why;
+  SmallVector<Value> results = resultsOf(ops);
+  if (results.empty())
+    return "nobody reads a result";
+  if (merged.columns) {
+    for (Value result : results)
+      if (elementsOf(result) != merged.columns)
+        return "what is reduced down columns is also read elsewhere";
+    auto sums = llvm::count_if(ops, [&](Operation *op) { return info(op).columns > 0; });
+    if (merged.columns == 1 && sums > kMostSums)
+      return "there would be many sums in one kernel";
+    if (merged.columns == 1 && sums > 1 && serial > kMostSerial)
+      return "large sums would run on one thread";
+  }
+  int64_t most = 0, least = std::numeric_limits<int64_t>::max();
+  for (Value result : results) {
+    most = std::max(most, elementsOf(result));
+    least = std::min(least, elementsOf(result));
+  }
+  if (least == 1 && most > 1)
+    return "a single number is also read elsewhere";
+  if (hasWayAround(ops))
+    return "another op lies between";
+  // Constants are part of a kernel.
+  SmallVector<Operation *> all;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (auto constant = operand.getDefiningOp<nn::ConstantOp>())
+        if (!llvm::is_contained(all, constant.getOperation()))
+          all.push_back(constant);
+  llvm::append_range(all, ops);
+  if (!cpu::planKernel(all, results, &why))
+    return why;
+  return "";
+}
+
+bool BlockFusion::tryMerge(Group *a, Group *b) {
+  if (!a || !b || a == b || a->closed || b->closed)
+    return false;
+  SmallVector<Operation *> ops(a->ops);
+  llvm::append_range(ops, b->ops);
+  sort(ops);
+  Group merged;
+  std::string why = refusal(ops, merged);
+  if (!why.empty()) {
+    Operation *at = ops.back();
+    auto remark =
+        remark::missed(at->getLoc(), remark::RemarkOpts::name("not-fused").category("fusion"));
+    if (remark)
+      remark << ("with " + ops.front()->getName().getStringRef().str() + ": ") << why;
+    if (print)
+      at->emitRemark("not fused with ") << ops.front()->getName() << ": " << why;
+    return false;
+  }
+  a->ops = std::move(ops);
+  a->rows = merged.rows;
+  a->columns = merged.columns;
+  for (Operation *op : b->ops)
+    groupOf[op] = a;
+  b->ops.clear();
+  return true;
+}
+
+//===----------------------------------------------------------------------===//
+// Which groups are tried
+//===----------------------------------------------------------------------===//
+
+/// Sums down columns take in what only they read.
+void BlockFusion::seedColumns() {
+  for (Operation &op : block.without_terminator()) {
+    if (!info(&op).columns)
+      continue;
+    Group *group = start(&op);
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      llvm::SmallPtrSet<Operation *, 16> members(group->ops.begin(), group->ops.end());
+      for (Operation *member : SmallVector<Operation *>(group->ops)) {
+        for (Value operand : member->getOperands()) {
+          Operation *from = producer(operand);
+          if (!from || groupOf.contains(from) || info(from).kind == Kind::Boundary ||
+              info(from).kind == Kind::Reduction)
+            continue;
+          if (llvm::any_of(from->getResults(),
+                           [&](Value value) { return usedOutside(value, members); }))
+            continue;
+          Group *single = start(from);
+          if (tryMerge(group, single)) {
+            changed = true;
+          } else {
+            groupOf.erase(from);
+            single->ops.clear();
+          }
+        }
+      }
+    }
+  }
+}
+
+/// The gradient of a gather is added to another gradient in place.
+void BlockFusion::seedGathers() {
+  for (Operation &op : block.without_terminator()) {
+    auto add = dyn_cast<nn::AddOp>(op);
+    if (!add || groupOf.contains(add))
+      continue;
+    for (Value operand : add->getOperands()) {
+      auto grad = operand.getDefiningOp<nn::GatherGradOp>();
+      if (!grad || grad->getBlock() != &block || !grad->hasOneUse() || groupOf.contains(add))
+        continue;
+      SmallVector<Operation *> ops{grad, add};
+      if (hasWayAround(ops) || !cpu::planKernel(ops, add.getResult()))
+        continue;
+      Group *group = start(add);
+      group->ops = ops;
+      group->closed = true;
+      groupOf[grad] = group;
+    }
+  }
+}
+
+void BlockFusion::joinProducers(Operation *op) {
+  if (!start(op))
+    return;
+  SmallVector<std::pair<int64_t, Operation *>> producers;
+  for (Value operand : op->getOperands())
+    if (Operation *from = producer(operand))
+      if (groupOf.contains(from))
+        producers.push_back({bytesOf(operand), from});
+  llvm::stable_sort(producers, [](auto &a, auto &b) { return a.first > b.first; });
+  SmallVector<Group *> tried;
+  for (auto &[bytes, from] : producers) {
+    Group *group = groupOf.lookup(from);
+    if (llvm::is_contained(tried, group))
+      continue;
+    tried.push_back(group);
+    tryMerge(groupOf.lookup(op), group);
+  }
+}
+
+/// Sums down the columns of the same tensor share a pass over it.
+void BlockFusion::joinSiblings() {
+  llvm::MapVector<Value, SmallVector<Operation *>> readers;
+  for (auto &group : groups) {
+    if (group->columns <= 1)
+      continue;
+    llvm::SmallPtrSet<Operation *, 16> members(group->ops.begin(), group->ops.end());
+    for (Operation *op : group->ops)
+      for (Value operand : op->getOperands())
+        if (!members.contains(operand.getDefiningOp()) &&
+            elementsOf(operand) > group->columns)
+          readers[operand].push_back(op);
+  }
+  for (auto &[value, ops] : readers)
+    for (Operation *op : ArrayRef(ops).drop_front())
+      tryMerge(groupOf.lookup(ops[0]), groupOf.lookup(op));
+}
+
+/// Computes again what is cheap and made of what the group reads anyway, or of
+/// less.
+void BlockFusion::recompute(Group &group) {
+  for (bool changed = true; changed && group.ops.size() < kMostOps;) {
+    changed = false;
+    llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(), group.ops.end());
+    llvm::SetVector<Value> inputs;
+    for (Operation *op : group.ops)
+      for (Value operand : op->getOperands())
+        if (!members.contains(operand.getDefiningOp()))
+          inputs.insert(operand);
+    for (Value input : inputs) {
+      Operation *from = producer(input);
+      if (!from || members.contains(from) || from->getNumResults() != 1 ||
+          info(from).kind != Kind::Elementwise || info(from).costly ||
+          !groupOf.contains(from))
+        continue;
+      int64_t more = 0;
+      for (Value operand : from->getOperands())
+        if (!inputs.contains(operand) &&
+            !isa_and_nonnull<nn::ConstantOp>(operand.getDefiningOp()))
+          more += bytesOf(operand);
+      if (2 * more > bytesOf(input))
+        continue;
+      OpBuilder builder(from->getContext());
+      builder.setInsertionPointAfter(from);
+      Operation *clone = builder.clone(*from);
+      infos[clone] = info(from);
+      for (OpOperand &use : llvm::make_early_inc_range(input.getUses()))
+        if (members.contains(use.getOwner()))
+          use.set(clone->getResult(0));
+      SmallVector<Operation *> ops(group.ops);
+      ops.push_back(clone);
+      sort(ops);
+      Group merged;
+      if (refusal(ops, merged).empty()) {
+        group.ops = ops;
+        groupOf[clone] = &group;
+        changed = true;
+        if (from->use_empty()) {
+          llvm::erase(groupOf.lookup(from)->ops, from);
+          groupOf.erase(from);
+          infos.erase(from);
+          from->erase();
+        }
+        break;
+      }
+      clone->getResult(0).replaceAllUsesWith(input);
+      infos.erase(clone);
+      clone->erase();
+    }
+  }
+}
+
+/// Views at the border of a group stay outside, where they cost nothing.
+void BlockFusion::trim(Group &group) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(), group.ops.end());
+    for (Operation *op : group.ops) {
+      if (info(op).kind != Kind::View)
+        continue;
+      Operation *from = op->getOperand(0).getDefiningOp();
+      bool first = !from || !members.contains(from);
+      bool last = llvm::none_of(op->getUsers(),
+                                [&](Operation *user) { return members.contains(user); });
+      if (!first && !last)
+        continue;
+      // A whole tensor of which a part is read is not worth storing.
+      if (!first && elementsOf(op->getResult(0)) != elementsOf(op->getOperand(0)))
+        continue;
+      SmallVector<Operation *> rest(group.ops);
+      llvm::erase(rest, op);
+      Group merged;
+      if (rest.empty() || !refusal(rest, merged).empty())
+        continue;
+      group.ops = rest;
+      groupOf.erase(op);
+      changed = true;
+      break;
+    }
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// The ops
+//===----------------------------------------------------------------------===//
+
+void BlockFusion::report(nn::FusedOp fused) {
+  Block &body = fused.getBody().front();
+  int64_t saved = 0, count = 0;
+  llvm::SetVector<StringRef> names;
+  for (Operation &op : body.without_terminator()) {
+    if (isa<nn::ConstantOp>(op))
+      continue;
+    ++count;
+    names.insert(op.getName().stripDialect());
+    for (Value result : op.getResults()) {
+      int64_t uses = 0;
+      bool stored = false;
+      for (Operation *user : result.getUsers())
+        isa<nn::YieldOp>(user) ? stored = true : ++uses;
+      saved += bytesOf(result) * (uses + !stored);
+    }
+  }
+  std::string text = std::to_string(count) + " ops (" + llvm::join(names, ", ") +
+                     ") in one kernel; " + std::to_string(saved) +
+                     " bytes are not stored and read again";
+  auto remark = remark::analysis(fused.getLoc(),
+                                 remark::RemarkOpts::name("fused").category("fusion"));
+  if (remark)
+    remark << text << remark::metric("Bytes", saved);
+  if (print)
+    fused.emitRemark(text);
+}
+
+nn::FusedOp BlockFusion::build(Group &group, OpBuilder &builder) {
+  llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(), group.ops.end());
+  llvm::SetVector<Value> inputs, constants;
+  for (Operation *op : group.ops)
+    for (Value operand : op->getOperands()) {
+      if (members.contains(operand.getDefiningOp()))
+        continue;
+      (isa_and_nonnull<nn::ConstantOp>(operand.getDefiningOp()) ? constants : inputs)
+          .insert(operand);
+    }
+  SmallVector<Value> results = resultsOf(group.ops);
+  SmallVector<Operation *> all;
+  for (Value constant : constants)
+    all.push_back(constant.getDefiningOp());
+  llvm::append_range(all, group.ops);
+  std::optional<cpu::GroupPlan> plan = cpu::planKernel(all, results);
+  SmallVector<int64_t> pairs;
+  if (plan)
+    for (auto [input, result] : plan->inPlace)
+      pairs.append({std::distance(inputs.begin(), llvm::find(inputs, input)),
+                    std::distance(results.begin(), llvm::find(results, result))});
+
+  Operation *last = group.ops.back();
+  auto fused = nn::FusedOp::create(
+      builder, last->getLoc(), TypeRange(ValueRange(results)), inputs.getArrayRef(),
+      pairs.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(pairs));
+  // The role of what it is for: not of the forward ops that are done again.
+  for (Operation *op : llvm::reverse(group.ops))
+    if (auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr)) {
+      fused->setAttr(nn::kRoleAttr, role);
+      if (role.getValue() != "forward")
+        break;
+    }
+  Block *body = new Block;
+  fused.getBody().push_back(body);
+  IRMapping mapping;
+  for (Value input : inputs)
+    mapping.map(input, body->addArgument(input.getType(), input.getLoc()));
+  OpBuilder inner = OpBuilder::atBlockEnd(body);
+  for (Operation *op : all)
+    inner.clone(*op, mapping)->removeAttr(nn::kRoleAttr);
+  SmallVector<Value> yielded;
+  for (Value result : results)
+    yielded.push_back(mapping.lookup(result));
+  nn::YieldOp::create(inner, last->getLoc(), yielded);
+  for (auto [value, result] : llvm::zip_equal(results, fused.getResults()))
+    value.replaceAllUsesWith(result);
+  return fused;
+}
+
+/// Writes the block anew, with each group where its last op was, or before the
+/// first op that needs it.
+void BlockFusion::build() {
+  auto isFused = [&](Group *group) { return group && group->ops.size() > 1; };
+  SmallVector<Operation *> order;
+  for (Operation &op : block.without_terminator())
+    order.push_back(&op);
+  llvm::DenseSet<void *> done;
+  SmallVector<nn::FusedOp> made;
+  OpBuilder builder(block.getTerminator());
+  std::function<void(Operation *)> emit = [&](Operation *op) {
+    Group *group = groupOf.lookup(op);
+    void *unit = isFused(group) ? static_cast<void *>(group) : op;
+    if (!done.insert(unit).second)
+      return;
+    SmallVector<Operation *> ops{op};
+    if (isFused(group))
+      ops = group->ops;
+    for (Operation *member : ops)
+      member->walk([&](Operation *nested) {
+        for (Value operand : nested->getOperands())
+          if (Operation *from = operand.getDefiningOp())
+            if (from->getBlock() == &block && !isa<nn::FusedOp>(from) &&
+                !llvm::is_contained(ops, from))
+              emit(from);
+      });
+    if (isFused(group))
+      made.push_back(build(*group, builder));
+    else
+      op->moveBefore(block.getTerminator());
+  };
+  for (Operation *op : order) {
+    Group *group = groupOf.lookup(op);
+    if (!isFused(group) || group->ops.back() == op)
+      emit(op);
+  }
+  for (Operation *op : llvm::reverse(order))
+    if (isFused(groupOf.lookup(op)))
+      op->erase();
+  for (nn::FusedOp fused : made)
+    report(fused);
+}
+
+void BlockFusion::run() {
+  seedGathers();
+  seedColumns();
+  for (Operation &op : block.without_terminator())
+    joinProducers(&op);
+  joinSiblings();
+  for (size_t i = 0; i < groups.size(); ++i)
+    if (!groups[i]->ops.empty() && !groups[i]->closed)
+      recompute(*groups[i]);
+  for (auto &group : groups)
+    if (group->ops.size() > 1 && !group->closed)
+      trim(*group);
+  build();
+  for (Operation &op : llvm::make_early_inc_range(block))
+    if (isa<nn::ConstantOp>(op) && op.use_empty())
+      op.erase();
+}
+
+namespace {
+struct NNFuse : sheaf::impl::NNFuseBase<NNFuse> {
+  using Base::Base;
+  void runOnOperation() override {
+    SmallVector<Block *> blocks;
+    getOperation().walk([&](Block *block) {
+      Operation *parent = block->getParentOp();
+      if (isa<func::FuncOp, nn::MicrobatchesOp>(parent) && !block->empty())
+        blocks.push_back(block);
+    });
+    for (Block *block : blocks)
+      BlockFusion(*block, print).run();
+  }
+};
+} // namespace
