@@ -1,6 +1,7 @@
 //===- NNToExec.cpp - From tensors to buffers -----------------------------===//
 
 #include "lowering/NNToExec/NNToExec.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "llvm/ADT/MapVector.h"
