@@ -131,7 +131,8 @@ LogicalResult Compilation::makeExec() {
   if (!options.reference &&
       failed(runPasses("reductions", "func.func(cpu-split-reductions)")))
     return failure();
-  if (options.codegen.optLevel > 0 && failed(runPasses("fuse", "func.func(nn-fuse)")))
+  if (options.codegen.optLevel > 0 &&
+      failed(runPasses("fuse", "nn-accumulate-in-layers,symbol-dce,func.func(nn-fuse)")))
     return failure();
   return failure(failed(runPasses("buffers", "nn-to-exec")) ||
                  failed(runPasses("place", "exec-place")));

@@ -96,6 +96,9 @@ inline constexpr llvm::StringLiteral kResultAttr = "nn.result";
 inline constexpr llvm::StringLiteral kLayerAttr = "nn.layer";
 inline constexpr llvm::StringLiteral kRuleAttr = "nn.rule";
 inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
+/// On a private function and its calls: pairs (result, argument), flat. The result
+/// is the argument plus something, and may be computed in its memory.
+inline constexpr llvm::StringLiteral kAccumulatesAttr = "nn.accumulates";
 
 /// Writes nn ops in few words. Operands broadcast; numbers become constants of
 /// the element type of the other operand.

@@ -86,6 +86,15 @@ static bool mayOverwrite(Operation *op, Value value, Value result) {
   if (value.getType() != result.getType())
     return false;
   auto fused = dyn_cast<nn::FusedOp>(op);
+  if (isa<func::CallOp>(op)) {
+    // The accumulator is read by nobody but its addition.
+    auto pairs = op->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr);
+    int64_t number = cast<OpResult>(result).getResultNumber();
+    for (int64_t i = 0; pairs && i + 1 < pairs.size(); i += 2)
+      if (pairs[i] == number && op->getOperand(pairs[i + 1]) == value)
+        return llvm::count(op->getOperands(), value) == 1;
+    return false;
+  }
   if (!fused)
     return op->hasTrait<nn::ElementwiseTrait>() || isa<nn::AdamWOp, nn::SGDOp>(op);
   ArrayRef<int64_t> pairs = fused.getInPlace().value_or(ArrayRef<int64_t>());
@@ -199,6 +208,7 @@ struct StridedProduct {
   Value into;
   int64_t offset = 0;
   Strides strides;
+  bool accumulate = false;
 };
 
 /// Rewrites one function on tensors into one on buffers.
@@ -217,8 +227,8 @@ private:
   DenseMap<Value, Value> buffers;
   /// Where a tensor is wanted by whoever reads it last.
   DenseMap<Value, Value> wanted;
-  /// Those that overwrite what an entry is given.
-  DenseSet<Value> updates;
+  /// Those that overwrite what was there before the block, and that.
+  DenseMap<Value, Value> updates;
   /// Where a product reads or writes parts of other tensors.
   DenseMap<Operation *, StridedProduct> strided;
   /// Ops that such products make needless.
@@ -235,7 +245,9 @@ private:
   bool reuseOperand(Operation *op, Value result);
   bool want(Value value, Value buffer, Value overwritten, Block *block);
   void findStrided();
-  bool assemble(nn::ConcatenateOp concat);
+  bool assemble(nn::ConcatenateOp concat, Value accumulator = {});
+  void accumulate(nn::AddOp add);
+  void dropParts(nn::ConcatenateOp concat);
   Value flat(Value buffer, int64_t offset);
   /// Launches the kernel that computes `results` from `inputs` by `ops`.
   void launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs, ValueRange results);
@@ -488,6 +500,10 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
       readers = readAs.lookup(identity);
     }
     Value overwritten = readers.empty() ? Value() : readers.front();
+    if (auto pairs = function->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
+      for (int64_t p = 0; p + 1 < pairs.size(); p += 2)
+        if (pairs[p] == static_cast<int64_t>(i))
+          overwritten = function.getArgument(pairs[p + 1]);
     bool ok = readers.size() < 2 &&
               want(value, body->getArgument(reads + i), overwritten, &source);
     direct.push_back(ok || value == overwritten);
@@ -533,23 +549,24 @@ bool FunctionLowering::want(Value value, Value buffer, Value overwritten, Block 
     return ViewOp::create(builder, value.getLoc(), type, buffer);
   };
   wanted[root] = place(root);
-  if (overwritten) {
-    updates.insert(root);
-    return true;
-  }
+  if (overwritten)
+    updates[root] = overwritten;
   // What the op may write over can be there already.
   for (Value now = root; now;) {
     Operation *op = now.getDefiningOp();
     Value next;
     for (Value operand : op->getOperands())
       if (operand != now && mayOverwrite(op, operand, now) && !wanted.contains(operand) &&
-          getViewed(operand) == operand && mayWriteInto(operand, Value(), block) &&
+          getViewed(operand) == operand && mayWriteInto(operand, overwritten, block) &&
           isLastAccess(operand, op)) {
         next = operand;
         break;
       }
-    if (next)
+    if (next) {
       wanted[next] = place(next);
+      if (overwritten)
+        updates[next] = overwritten;
+    }
     now = next;
   }
   return true;
@@ -658,12 +675,14 @@ void FunctionLowering::findStrided() {
 
 /// Has the operands of a concatenation computed where they belong; false where
 /// one of them cannot be.
-bool FunctionLowering::assemble(nn::ConcatenateOp concat) {
+/// With an accumulator, a buffer of the concatenation's type, products add to it
+/// and nothing else may be among the operands.
+bool FunctionLowering::assemble(nn::ConcatenateOp concat, Value accumulator) {
   Block *block = concat->getBlock();
   RankedTensorType type = concat.getType();
   Strides strides = rowMajor(type.getShape());
   int64_t dim = concat.getDim(), start = 0;
-  bool contiguous = llvm::all_of(type.getShape().take_front(dim),
+  bool contiguous = !accumulator && llvm::all_of(type.getShape().take_front(dim),
                                  [](int64_t size) { return size == 1; });
   if (updates.contains(concat.getResult()))
     return false;
@@ -713,7 +732,7 @@ bool FunctionLowering::assemble(nn::ConcatenateOp concat) {
     product.offset = offset;
     products.push_back(product);
   }
-  Value buffer = destination(concat.getResult());
+  Value buffer = accumulator ? accumulator : destination(concat.getResult());
   int64_t width = getBytes(cast<MemRefType>(buffer.getType())) / type.getNumElements();
   for (auto [i, part] : llvm::enumerate(parts)) {
     auto [root, offset] = part;
@@ -723,26 +742,89 @@ bool FunctionLowering::assemble(nn::ConcatenateOp concat) {
       continue;
     }
     products[i].into = buffer;
+    products[i].accumulate = static_cast<bool>(accumulator);
     strided[root.getDefiningOp()] = products[i];
   }
   return true;
 }
 
+/// Has a product added to an accumulator by itself.
+void FunctionLowering::accumulate(nn::AddOp add) {
+  Value overwritten = updates.lookup(add.getResult());
+  Value buffer = wanted.lookup(add.getResult());
+  if (!overwritten || !buffer || !overwritten.hasOneUse())
+    return;
+  Value value = add.getLhs() == overwritten ? add.getRhs() : add.getLhs();
+  if (value == overwritten || value.getType() != add.getType() ||
+      (add.getLhs() != overwritten && add.getRhs() != overwritten))
+    return;
+  Value root = value;
+  bool once = root.hasOneUse();
+  while (auto reshape = root.getDefiningOp<nn::ReshapeOp>()) {
+    root = reshape.getInput();
+    once &= root.hasOneUse();
+  }
+  Operation *from = root.getDefiningOp();
+  if (!once || !from || from->getBlock() != add->getBlock() || wanted.contains(root))
+    return;
+  auto view = [&](Value tensor) -> Value {
+    auto type = bufferType(tensor.getType());
+    if (type == buffer.getType())
+      return buffer;
+    return ViewOp::create(builder, add.getLoc(), type, buffer);
+  };
+  if (auto concat = dyn_cast<nn::ConcatenateOp>(from)) {
+    if (!assemble(concat, view(root)))
+      return;
+    dropParts(concat);
+  } else if (auto einsum = dyn_cast<nn::EinsumOp>(from)) {
+    StridedProduct product;
+    auto known = strided.find(einsum);
+    if (known != strided.end()) {
+      product = known->second;
+    } else {
+      auto plan = planMatmul(einsum);
+      if (!plan)
+        return;
+      product.plan = *plan;
+      for (int i = 0; i < 2; ++i) {
+        Value operand = einsum.getInputs()[i];
+        product.operands[i] = {
+            operand, 0, rowMajor(cast<RankedTensorType>(operand.getType()).getShape())};
+      }
+    }
+    product.into = view(root);
+    product.accumulate = true;
+    strided[einsum] = product;
+  } else {
+    return;
+  }
+  // The buffer holds the sum once the product has run.
+  for (Value now = value; now != root; now = now.getDefiningOp()->getOperand(0))
+    needless.insert(now.getDefiningOp());
+  needless.insert(add);
+  buffers[add.getResult()] = buffer;
+}
+
+/// Nobody else reads the operands of an assembled concatenation.
+void FunctionLowering::dropParts(nn::ConcatenateOp concat) {
+  needless.insert(concat);
+  for (Value input : concat.getInputs())
+    while (auto reshape = input.getDefiningOp<nn::ReshapeOp>()) {
+      needless.insert(reshape);
+      input = reshape.getInput();
+    }
+}
+
 LogicalResult FunctionLowering::lowerBlock(Block &block) {
+  for (Operation &op : block.without_terminator())
+    if (auto add = dyn_cast<nn::AddOp>(op))
+      accumulate(add);
   // From the last on: an operand may itself be put together.
   for (Operation &op : llvm::reverse(block.without_terminator()))
     if (auto concat = dyn_cast<nn::ConcatenateOp>(op))
-      if (assemble(concat)) {
-        needless.insert(concat);
-        // Nobody else reads the parts under their old shapes.
-        for (Value input : concat.getInputs())
-          while (auto reshape = input.getDefiningOp<nn::ReshapeOp>()) {
-            if (!reshape->hasOneUse())
-              break;
-            needless.insert(reshape);
-            input = reshape.getInput();
-          }
-      }
+      if (!needless.contains(concat) && assemble(concat))
+        dropParts(concat);
   for (Operation &op : block.without_terminator())
     if (failed(lowerOp(&op)))
       return failure();
@@ -771,6 +853,12 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
       read.push_back(isStream(call, operand) ? streamOf(operand) : lookup(operand));
     for (Value result : call.getResults())
       written.push_back(destination(result));
+    // An accumulator is where its sum is wanted.
+    if (auto pairs = call->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
+      for (int64_t i = 0; i + 1 < pairs.size(); i += 2) {
+        copy(call.getLoc(), read[pairs[i + 1]], written[pairs[i]]);
+        read[pairs[i + 1]] = written[pairs[i]];
+      }
     CallOp::create(builder, call.getLoc(), call.getCallee(), read, written, IntegerAttr());
     return success();
   }
@@ -906,7 +994,8 @@ LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {
       builder, einsum.getLoc(), read, written,
       builder.getDenseI64ArrayAttr({plan->m, plan->n, plan->k}),
       builder.getDenseI64ArrayAttr({plan->lda, plan->ldb, plan->ldc}), batch, strides,
-      plan->transposeA, plan->transposeB, /*accumulate=*/false);
+      plan->transposeA, plan->transposeB,
+      known != strided.end() && known->second.accumulate);
   if (Attribute role = einsum->getAttr(nn::kRoleAttr))
     matmul->setAttr(nn::kRoleAttr, role);
   return success();

@@ -62,6 +62,15 @@ static bool isContiguous(SliceOp slice) {
   return true;
 }
 
+/// Products write the parts of a concatenation where they belong.
+static bool isOfProducts(ConcatenateOp concat) {
+  return llvm::all_of(concat.getInputs(), [](Value input) {
+    while (auto reshape = input.getDefiningOp<ReshapeOp>())
+      input = reshape.getInput();
+    return static_cast<bool>(input.getDefiningOp<EinsumOp>());
+  });
+}
+
 OpInfo fusion::classify(Operation *op) {
   auto lastDim = [](RankedTensorType type) {
     return classifyReduction(type, {type.getRank() - 1});
@@ -85,7 +94,10 @@ OpInfo fusion::classify(Operation *op) {
       .Case([&](SliceOp slice) {
         return simple(isContiguous(slice) ? Kind::View : Kind::Move);
       })
-      .Case<TransposeOp, PadOp, ConcatenateOp, GatherOp, EmbeddingOp>(
+      .Case([&](ConcatenateOp concat) {
+        return simple(isOfProducts(concat) ? Kind::Boundary : Kind::Move);
+      })
+      .Case<TransposeOp, PadOp, GatherOp, EmbeddingOp>(
           [&](auto) { return simple(Kind::Move); })
       .Case([&](RotaryOp) { return simple(Kind::Move, /*costly=*/true); })
       .Case<BroadcastOp, IotaOp>([&](auto) { return simple(Kind::Elementwise); })

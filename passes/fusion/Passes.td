@@ -48,4 +48,34 @@ def NNFuse : Pass<"nn-fuse", "::mlir::func::FuncOp"> {
   ];
 }
 
+def NNAccumulateInLayers : Pass<"nn-accumulate-in-layers", "::mlir::ModuleOp"> {
+  let summary = "add gradients to accumulators inside the layers that compute them";
+  let description = [{
+    In the body of `nn.microbatches`, a result of a called function that is only
+    added to an accumulator is added in the function: a copy of it, NAME_accumulate,
+    takes the accumulator as one more argument and returns the sum. `nn.accumulates`
+    on the copy and its calls has the pairs (result, argument), so that both can be
+    one buffer and a product can add to what is there. The sum of an accumulator, a
+    product and the gradient of a gather is taken in that order.
+
+    Before:
+
+    ```
+    %g = call @layer_backward(%x) : (tensor<4x8xf32>) -> tensor<8xf32>
+    %next = nn.add %acc, %g : tensor<8xf32>
+    ```
+
+    after `--nn-accumulate-in-layers`:
+
+    ```
+    %next = call @layer_backward_accumulate(%x, %acc) {nn.accumulates = array<i64: 0, 1>}
+      : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<8xf32>
+    ```
+
+    ```mlir
+    %next = nn.add %acc, %g : tensor<8xf32>
+    ```
+  }];
+}
+
 #endif // SHEAF_PASSES_FUSION_PASSES_TD
