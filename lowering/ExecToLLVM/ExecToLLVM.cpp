@@ -185,7 +185,7 @@ static LogicalResult checkOverlap(LaunchOp op, func::FuncOp kernel) {
       if (!a || !b || a->second <= b->first || b->second <= a->first)
         continue;
       bool allowed = false;
-      if (i < reads && buffer == written)
+      if (i < reads && *a == *b && buffer.getType() == written.getType())
         for (size_t p = 0; p + 1 < pairs.size(); p += 2)
           allowed |= pairs[p] == static_cast<int64_t>(i) &&
                      pairs[p + 1] == static_cast<int64_t>(j);

@@ -1,14 +1,15 @@
 // RUN: sheaf-opt %s --split-input-file --nn-to-exec | FileCheck %s
 
 // A kernel is outlined once for each structure; a constant is computed in the kernel
-// that reads it; a result is computed in the buffer that the caller gives.
+// that reads it; a result is computed in the buffer that the caller gives, and so is
+// what it can overwrite.
 // CHECK-LABEL: func.func @once(
 // CHECK-SAME: %[[X:.*]]: memref<8xf32>, %[[OUT:.*]]: memref<8xf32>)
 // CHECK-SAME: exec.entry = {{\[\[}}"input", "once.arg0"], ["output", "once.out0"]]
 // CHECK-SAME: exec.read_count = 1
-// CHECK: %[[A:.*]] = exec.buffer : memref<8xf32>
-// CHECK: exec.launch @kernels::@mul_0 reads(%[[X]] : {{.*}}) writes(%[[A]] :
-// CHECK: exec.launch @kernels::@mul_0 reads(%[[A]] : {{.*}}) writes(%[[OUT]] :
+// CHECK-NOT: exec.buffer
+// CHECK: exec.launch @kernels::@mul_0 reads(%[[X]] : {{.*}}) writes(%[[OUT]] :
+// CHECK: exec.launch @kernels::@mul_0 reads(%[[OUT]] : {{.*}}) writes(%[[OUT]] :
 // CHECK: module @kernels
 // CHECK: func.func @mul_0(%{{.*}}: tensor<8xf32>) -> tensor<8xf32> attributes {exec.kernel}
 // CHECK-NEXT: nn.constant dense<2.0
