@@ -1,7 +1,7 @@
 //===- AccumulateInLayers.cpp - Gradients added where they are computed ---===//
 
-#include "passes/fusion/Passes.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/fusion/Passes.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace sheaf {
@@ -12,8 +12,8 @@ namespace sheaf {
 using namespace mlir;
 using namespace sheaf;
 
-/// The addition of a call's result to an accumulator of the loop that goes round
-/// with it, if that is all that happens to both.
+/// The addition of a call's result to an accumulator of the loop that goes
+/// round with it, if that is all that happens to both.
 static nn::AddOp findAccumulation(Value result, nn::MicrobatchesOp loop) {
   if (!result.hasOneUse())
     return nullptr;
@@ -23,8 +23,8 @@ static nn::AddOp findAccumulation(Value result, nn::MicrobatchesOp loop) {
   Value other = add.getLhs() == result ? add.getRhs() : add.getLhs();
   auto accumulator = dyn_cast<BlockArgument>(other);
   Block &body = loop.getBody().front();
-  if (!accumulator || accumulator.getOwner() != &body || !accumulator.hasOneUse() ||
-      accumulator.getType() != result.getType())
+  if (!accumulator || accumulator.getOwner() != &body ||
+      !accumulator.hasOneUse() || accumulator.getType() != result.getType())
     return nullptr;
   unsigned first = 1 + loop.getSliced().size();
   Operation *yield = body.getTerminator();
@@ -39,39 +39,43 @@ struct NNAccumulateInLayers
     : sheaf::impl::NNAccumulateInLayersBase<NNAccumulateInLayers> {
   void runOnOperation() override {
     SmallVector<nn::MicrobatchesOp> loops;
-    getOperation().walk([&](nn::MicrobatchesOp loop) { loops.push_back(loop); });
+    getOperation().walk(
+        [&](nn::MicrobatchesOp loop) { loops.push_back(loop); });
     SymbolTable symbols(getOperation());
     for (nn::MicrobatchesOp loop : loops) {
       regroup(loop);
-      for (func::CallOp call :
-           llvm::make_early_inc_range(loop.getBody().front().getOps<func::CallOp>()))
+      for (func::CallOp call : llvm::make_early_inc_range(
+               loop.getBody().front().getOps<func::CallOp>()))
         rewrite(call, loop, symbols);
     }
   }
 
-  /// accumulator + (x + gather_grad) as (accumulator + x) + gather_grad: the latter
-  /// writes few rows.
+  /// accumulator + (x + gather_grad) as (accumulator + x) + gather_grad: the
+  /// latter writes few rows.
   void regroup(nn::MicrobatchesOp loop) {
-    for (nn::AddOp add :
-         llvm::make_early_inc_range(loop.getBody().front().getOps<nn::AddOp>())) {
+    for (nn::AddOp add : llvm::make_early_inc_range(
+             loop.getBody().front().getOps<nn::AddOp>())) {
       Value accumulator = add.getLhs(), sum = add.getRhs();
       if (!isa<BlockArgument>(accumulator))
         std::swap(accumulator, sum);
       auto inner = sum.getDefiningOp<nn::AddOp>();
       if (!isa<BlockArgument>(accumulator) || !inner || !inner->hasOneUse() ||
-          inner.getType() != add.getType() || accumulator.getType() != add.getType())
+          inner.getType() != add.getType() ||
+          accumulator.getType() != add.getType())
         continue;
       Value dense = inner.getLhs(), grad = inner.getRhs();
       if (!grad.getDefiningOp<nn::GatherGradOp>())
         std::swap(dense, grad);
-      if (!grad.getDefiningOp<nn::GatherGradOp>() || dense.getType() != add.getType() ||
-          grad.getType() != add.getType())
+      if (!grad.getDefiningOp<nn::GatherGradOp>() ||
+          dense.getType() != add.getType() || grad.getType() != add.getType())
         continue;
       OpBuilder builder(inner);
-      auto first = nn::AddOp::create(builder, inner.getLoc(), accumulator, dense);
+      auto first =
+          nn::AddOp::create(builder, inner.getLoc(), accumulator, dense);
       first->setDiscardableAttrs(inner->getDiscardableAttrDictionary());
       builder.setInsertionPoint(add);
-      auto second = nn::AddOp::create(builder, add.getLoc(), first.getResult(), grad);
+      auto second =
+          nn::AddOp::create(builder, add.getLoc(), first.getResult(), grad);
       second->setDiscardableAttrs(add->getDiscardableAttrDictionary());
       add.replaceAllUsesWith(second.getResult());
       add.erase();
@@ -79,7 +83,8 @@ struct NNAccumulateInLayers
     }
   }
 
-  void rewrite(func::CallOp call, nn::MicrobatchesOp loop, SymbolTable &symbols) {
+  void rewrite(func::CallOp call, nn::MicrobatchesOp loop,
+               SymbolTable &symbols) {
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
     if (!callee || callee.isExternal() || !callee.getBody().hasOneBlock())
       return;
@@ -87,8 +92,9 @@ struct NNAccumulateInLayers
     SmallVector<int64_t> pairs;
     for (auto [i, result] : llvm::enumerate(call.getResults()))
       if (nn::AddOp add = findAccumulation(result, loop)) {
-        pairs.append({static_cast<int64_t>(i),
-                      static_cast<int64_t>(call.getNumOperands() + pairs.size() / 2)});
+        pairs.append(
+            {static_cast<int64_t>(i),
+             static_cast<int64_t>(call.getNumOperands() + pairs.size() / 2)});
         adds[i] = add;
       }
     if (pairs.empty())
@@ -104,8 +110,9 @@ struct NNAccumulateInLayers
       variant.setName((callee.getName() + "_accumulate").str());
       variant.setPrivate();
       // What these say is of the other function.
-      for (StringRef name : {"nn.forward", "nn.input_gradient", "nn.weight_gradient",
-                             "nn.forward_of", "nn.operands", "nn.results"})
+      for (StringRef name :
+           {"nn.forward", "nn.input_gradient", "nn.weight_gradient",
+            "nn.forward_of", "nn.operands", "nn.results"})
         variant->removeAttr(name);
       variant->setAttr(nn::kAccumulatesAttr, attribute);
       symbols.insert(variant, callee->getIterator());
@@ -125,7 +132,8 @@ struct NNAccumulateInLayers
     SmallVector<Value> operands(call.getOperands());
     for (nn::AddOp add : adds)
       if (add)
-        operands.push_back(isa<BlockArgument>(add.getLhs()) ? add.getLhs() : add.getRhs());
+        operands.push_back(isa<BlockArgument>(add.getLhs()) ? add.getLhs()
+                                                            : add.getRhs());
     OpBuilder at(call);
     auto next = func::CallOp::create(at, call.getLoc(), variant, operands);
     next->setDiscardableAttrs(call->getDiscardableAttrDictionary());

@@ -1,10 +1,10 @@
 //===- Fuse.cpp - Groups ops that one kernel computes ---------------------===//
 
 #include "lowering/cpu/kernels/Kernels.h"
-#include "passes/fusion/Ops.h"
-#include "passes/fusion/Passes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
+#include "passes/fusion/Ops.h"
+#include "passes/fusion/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -23,8 +23,8 @@ namespace {
 constexpr size_t kMostOps = 64, kMostInputs = 64;
 /// How many ops between two members are looked at for a way around the group.
 constexpr int kMostVisited = 4000;
-/// Sums over whole tensors in one kernel, and elements that they read: they run on
-/// one thread, and a kernel of many would be like no other.
+/// Sums over whole tensors in one kernel, and elements that they read: they run
+/// on one thread, and a kernel of many would be like no other.
 constexpr int kMostSums = 2;
 constexpr int64_t kMostSerial = 1 << 16;
 
@@ -53,16 +53,22 @@ private:
   }
   Operation *producer(Value value) {
     Operation *op = value.getDefiningOp();
-    return op && op->getBlock() == &block && !isa<nn::ConstantOp>(op) ? op : nullptr;
+    return op && op->getBlock() == &block && !isa<nn::ConstantOp>(op) ? op
+                                                                      : nullptr;
   }
-  Operation *here(Operation *user) { return block.findAncestorOpInBlock(*user); }
+  Operation *here(Operation *user) {
+    return block.findAncestorOpInBlock(*user);
+  }
   Group *start(Operation *op);
   void sort(SmallVectorImpl<Operation *> &ops) {
-    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    llvm::sort(
+        ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
   }
-  bool usedOutside(Value value, const llvm::SmallPtrSetImpl<Operation *> &members) {
-    return llvm::any_of(value.getUsers(),
-                        [&](Operation *user) { return !members.contains(here(user)); });
+  bool usedOutside(Value value,
+                   const llvm::SmallPtrSetImpl<Operation *> &members) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return !members.contains(here(user));
+    });
   }
   SmallVector<Value> resultsOf(ArrayRef<Operation *> ops);
 
@@ -129,7 +135,8 @@ std::string BlockFusion::refuseEdges(ArrayRef<Operation *> ops) {
       Operation *from = operand.get().getDefiningOp();
       if (!from || !members.contains(from))
         continue;
-      if (isa<nn::GatherOp, nn::EmbeddingOp>(op) && operand.getOperandNumber() == 0)
+      if (isa<nn::GatherOp, nn::EmbeddingOp>(op) &&
+          operand.getOperandNumber() == 0)
         return "a table is read in no order";
       if (reduced.contains(from)) {
         reduced.insert(op);
@@ -139,7 +146,8 @@ std::string BlockFusion::refuseEdges(ArrayRef<Operation *> ops) {
       if (!heavy.contains(from))
         continue;
       heavy.insert(op);
-      if (own.kind == Kind::Move && isa<nn::RotaryOp, nn::GatherOp, nn::EmbeddingOp>(op))
+      if (own.kind == Kind::Move &&
+          isa<nn::RotaryOp, nn::GatherOp, nn::EmbeddingOp>(op))
         return "each element would be computed several times";
       if ((own.kind == Kind::Elementwise || own.kind == Kind::Reduction) &&
           !keepsRows(op, operand.getOperandNumber()))
@@ -222,7 +230,8 @@ std::string BlockFusion::refusal(ArrayRef<Operation *> ops, Group &merged) {
     for (Value result : results)
       if (elementsOf(result) != merged.columns)
         return "what is reduced down columns is also read elsewhere";
-    auto sums = llvm::count_if(ops, [&](Operation *op) { return info(op).columns > 0; });
+    auto sums = llvm::count_if(
+        ops, [&](Operation *op) { return info(op).columns > 0; });
     if (merged.columns == 1 && sums > kMostSums)
       return "there would be many sums in one kernel";
     if (merged.columns == 1 && sums > 1 && serial > kMostSerial)
@@ -260,12 +269,14 @@ bool BlockFusion::tryMerge(Group *a, Group *b) {
   std::string why = refusal(ops, merged);
   if (!why.empty()) {
     Operation *at = ops.back();
-    auto remark =
-        remark::missed(at->getLoc(), remark::RemarkOpts::name("not-fused").category("fusion"));
+    auto remark = remark::missed(
+        at->getLoc(), remark::RemarkOpts::name("not-fused").category("fusion"));
     if (remark)
-      remark << ("with " + ops.front()->getName().getStringRef().str() + ": ") << why;
+      remark << ("with " + ops.front()->getName().getStringRef().str() + ": ")
+             << why;
     if (print)
-      at->emitRemark("not fused with ") << ops.front()->getName() << ": " << why;
+      at->emitRemark("not fused with ")
+          << ops.front()->getName() << ": " << why;
     return false;
   }
   a->ops = std::move(ops);
@@ -290,15 +301,18 @@ void BlockFusion::seedColumns() {
     bool changed = true;
     while (changed) {
       changed = false;
-      llvm::SmallPtrSet<Operation *, 16> members(group->ops.begin(), group->ops.end());
+      llvm::SmallPtrSet<Operation *, 16> members(group->ops.begin(),
+                                                 group->ops.end());
       for (Operation *member : SmallVector<Operation *>(group->ops)) {
         for (Value operand : member->getOperands()) {
           Operation *from = producer(operand);
-          if (!from || groupOf.contains(from) || info(from).kind == Kind::Boundary ||
+          if (!from || groupOf.contains(from) ||
+              info(from).kind == Kind::Boundary ||
               info(from).kind == Kind::Reduction)
             continue;
-          if (llvm::any_of(from->getResults(),
-                           [&](Value value) { return usedOutside(value, members); }))
+          if (llvm::any_of(from->getResults(), [&](Value value) {
+                return usedOutside(value, members);
+              }))
             continue;
           Group *single = start(from);
           if (tryMerge(group, single)) {
@@ -321,7 +335,8 @@ void BlockFusion::seedGathers() {
       continue;
     for (Value operand : add->getOperands()) {
       auto grad = operand.getDefiningOp<nn::GatherGradOp>();
-      if (!grad || grad->getBlock() != &block || !grad->hasOneUse() || groupOf.contains(add))
+      if (!grad || grad->getBlock() != &block || !grad->hasOneUse() ||
+          groupOf.contains(add))
         continue;
       SmallVector<Operation *> ops{grad, add};
       if (hasWayAround(ops) || !cpu::planKernel(ops, add.getResult()))
@@ -342,7 +357,8 @@ void BlockFusion::joinProducers(Operation *op) {
     if (Operation *from = producer(operand))
       if (groupOf.contains(from))
         producers.push_back({bytesOf(operand), from});
-  llvm::stable_sort(producers, [](auto &a, auto &b) { return a.first > b.first; });
+  llvm::stable_sort(producers,
+                    [](auto &a, auto &b) { return a.first > b.first; });
   SmallVector<Group *> tried;
   for (auto &[bytes, from] : producers) {
     Group *group = groupOf.lookup(from);
@@ -359,7 +375,8 @@ void BlockFusion::joinSiblings() {
   for (auto &group : groups) {
     if (group->columns <= 1)
       continue;
-    llvm::SmallPtrSet<Operation *, 16> members(group->ops.begin(), group->ops.end());
+    llvm::SmallPtrSet<Operation *, 16> members(group->ops.begin(),
+                                               group->ops.end());
     for (Operation *op : group->ops)
       for (Value operand : op->getOperands())
         if (!members.contains(operand.getDefiningOp()) &&
@@ -376,7 +393,8 @@ void BlockFusion::joinSiblings() {
 void BlockFusion::recompute(Group &group) {
   for (bool changed = true; changed && group.ops.size() < kMostOps;) {
     changed = false;
-    llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(), group.ops.end());
+    llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(),
+                                               group.ops.end());
     llvm::SetVector<Value> inputs;
     for (Operation *op : group.ops)
       for (Value operand : op->getOperands())
@@ -429,18 +447,21 @@ void BlockFusion::recompute(Group &group) {
 void BlockFusion::trim(Group &group) {
   for (bool changed = true; changed;) {
     changed = false;
-    llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(), group.ops.end());
+    llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(),
+                                               group.ops.end());
     for (Operation *op : group.ops) {
       if (info(op).kind != Kind::View)
         continue;
       Operation *from = op->getOperand(0).getDefiningOp();
       bool first = !from || !members.contains(from);
-      bool last = llvm::none_of(op->getUsers(),
-                                [&](Operation *user) { return members.contains(user); });
+      bool last = llvm::none_of(op->getUsers(), [&](Operation *user) {
+        return members.contains(user);
+      });
       if (!first && !last)
         continue;
       // A whole tensor of which a part is read is not worth storing.
-      if (!first && elementsOf(op->getResult(0)) != elementsOf(op->getOperand(0)))
+      if (!first &&
+          elementsOf(op->getResult(0)) != elementsOf(op->getOperand(0)))
         continue;
       SmallVector<Operation *> rest(group.ops);
       llvm::erase(rest, op);
@@ -476,11 +497,12 @@ void BlockFusion::report(nn::FusedOp fused) {
       saved += bytesOf(result) * (uses + !stored);
     }
   }
-  std::string text = std::to_string(count) + " ops (" + llvm::join(names, ", ") +
-                     ") in one kernel; " + std::to_string(saved) +
+  std::string text = std::to_string(count) + " ops (" +
+                     llvm::join(names, ", ") + ") in one kernel; " +
+                     std::to_string(saved) +
                      " bytes are not stored and read again";
-  auto remark = remark::analysis(fused.getLoc(),
-                                 remark::RemarkOpts::name("fused").category("fusion"));
+  auto remark = remark::analysis(
+      fused.getLoc(), remark::RemarkOpts::name("fused").category("fusion"));
   if (remark)
     remark << text << remark::metric("Bytes", saved);
   if (print)
@@ -488,13 +510,15 @@ void BlockFusion::report(nn::FusedOp fused) {
 }
 
 nn::FusedOp BlockFusion::build(Group &group, OpBuilder &builder) {
-  llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(), group.ops.end());
+  llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(),
+                                             group.ops.end());
   llvm::SetVector<Value> inputs, constants;
   for (Operation *op : group.ops)
     for (Value operand : op->getOperands()) {
       if (members.contains(operand.getDefiningOp()))
         continue;
-      (isa_and_nonnull<nn::ConstantOp>(operand.getDefiningOp()) ? constants : inputs)
+      (isa_and_nonnull<nn::ConstantOp>(operand.getDefiningOp()) ? constants
+                                                                : inputs)
           .insert(operand);
     }
   SmallVector<Value> results = resultsOf(group.ops);
@@ -506,13 +530,16 @@ nn::FusedOp BlockFusion::build(Group &group, OpBuilder &builder) {
   SmallVector<int64_t> pairs;
   if (plan)
     for (auto [input, result] : plan->inPlace)
-      pairs.append({std::distance(inputs.begin(), llvm::find(inputs, input)),
-                    std::distance(results.begin(), llvm::find(results, result))});
+      pairs.append(
+          {std::distance(inputs.begin(), llvm::find(inputs, input)),
+           std::distance(results.begin(), llvm::find(results, result))});
 
   Operation *last = group.ops.back();
-  auto fused = nn::FusedOp::create(
-      builder, last->getLoc(), TypeRange(ValueRange(results)), inputs.getArrayRef(),
-      pairs.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(pairs));
+  auto fused =
+      nn::FusedOp::create(builder, last->getLoc(),
+                          TypeRange(ValueRange(results)), inputs.getArrayRef(),
+                          pairs.empty() ? DenseI64ArrayAttr()
+                                        : builder.getDenseI64ArrayAttr(pairs));
   // The role of what it is for: not of the forward ops that are done again.
   for (Operation *op : llvm::reverse(group.ops))
     if (auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr)) {

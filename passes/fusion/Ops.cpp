@@ -10,10 +10,12 @@ using namespace sheaf::fusion;
 
 int64_t fusion::bytesOf(Value value) {
   auto type = cast<RankedTensorType>(value.getType());
-  return type.getNumElements() * std::max(1u, type.getElementTypeBitWidth() / 8);
+  return type.getNumElements() *
+         std::max(1u, type.getElementTypeBitWidth() / 8);
 }
 
-/// Rows or columns of a reduction over `dims`; neither where they lie in the middle.
+/// Rows or columns of a reduction over `dims`; neither where they lie in the
+/// middle.
 static OpInfo classifyReduction(RankedTensorType type, ArrayRef<int64_t> dims) {
   OpInfo info;
   info.kind = Kind::Reduction;
@@ -76,8 +78,8 @@ OpInfo fusion::classify(Operation *op) {
     return classifyReduction(type, {type.getRank() - 1});
   };
   auto whole = [](RankedTensorType type) {
-    return classifyReduction(type,
-                             llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+    return classifyReduction(
+        type, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
   };
   auto simple = [](Kind kind, bool costly = false) {
     OpInfo info;
@@ -100,9 +102,10 @@ OpInfo fusion::classify(Operation *op) {
       .Case<TransposeOp, PadOp, GatherOp, EmbeddingOp>(
           [&](auto) { return simple(Kind::Move); })
       .Case([&](RotaryOp) { return simple(Kind::Move, /*costly=*/true); })
-      .Case<BroadcastOp, IotaOp>([&](auto) { return simple(Kind::Elementwise); })
-      .Case<RandomOp, DropoutOp, CrossEntropyGradOp, ExpOp, LogOp, TanhOp, ErfOp, SigmoidOp,
-            SinOp, CosOp, PowOp, SiluOp, GeluOp, GeluTanhOp>(
+      .Case<BroadcastOp, IotaOp>(
+          [&](auto) { return simple(Kind::Elementwise); })
+      .Case<RandomOp, DropoutOp, CrossEntropyGradOp, ExpOp, LogOp, TanhOp,
+            ErfOp, SigmoidOp, SinOp, CosOp, PowOp, SiluOp, GeluOp, GeluTanhOp>(
           [&](auto) { return simple(Kind::Elementwise, /*costly=*/true); })
       .Case<AdamWOp, SGDOp>([&](auto) { return simple(Kind::Elementwise); })
       .Case([&](ReduceOp reduce) {
@@ -113,11 +116,14 @@ OpInfo fusion::classify(Operation *op) {
       })
       .Case<LayerNormOp, RMSNormOp>(
           [&](auto norm) { return lastDim(norm.getInput().getType()); })
-      .Case([&](CrossEntropyOp loss) { return costly(lastDim(loss.getLogits().getType())); })
+      .Case([&](CrossEntropyOp loss) {
+        return costly(lastDim(loss.getLogits().getType()));
+      })
       .Case([&](StepMeanOp mean) { return whole(mean.getValues().getType()); })
       .Case([&](StepSumOp sum) { return whole(sum.getWeights().getType()); })
       .Default([&](Operation *op) {
-        return simple(op->hasTrait<ElementwiseTrait>() ? Kind::Elementwise : Kind::Boundary);
+        return simple(op->hasTrait<ElementwiseTrait>() ? Kind::Elementwise
+                                                       : Kind::Boundary);
       });
 }
 
@@ -135,7 +141,8 @@ bool fusion::keepsRows(Operation *op, unsigned number) {
     return true;
   SmallVector<int64_t> at(to.getRank(), 1);
   if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
-    for (auto [dim, size] : llvm::zip_equal(broadcast.getDims(), from.getShape()))
+    for (auto [dim, size] :
+         llvm::zip_equal(broadcast.getDims(), from.getShape()))
       at[dim] = size;
   } else {
     if (from.getRank() > to.getRank())

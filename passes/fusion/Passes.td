@@ -78,4 +78,35 @@ def NNAccumulateInLayers : Pass<"nn-accumulate-in-layers", "::mlir::ModuleOp"> {
   }];
 }
 
+def NNPoolStreams : Pass<"nn-pool-streams", "::mlir::func::FuncOp"> {
+  let summary = "make the stream numbers of random ops data";
+  let description = [{
+    Puts the i32 constants that random ops, dropouts and calls of a function take
+    into one table, of which each reads its element. Kernels that differ in the
+    stream alone are then the same, and their number does not grow with that of
+    layers and parameters. Nothing is done for a single constant.
+
+    Before:
+
+    ```mlir
+    %s = nn.constant dense<7> : tensor<i32>
+    %u = nn.random uniform %key, %s : (tensor<4xi32>, tensor<i32>) -> tensor<8xf32>
+    %t = nn.constant dense<9> : tensor<i32>
+    %v = nn.random uniform %key, %t : (tensor<4xi32>, tensor<i32>) -> tensor<8xf32>
+    ```
+
+    after `--nn-pool-streams`:
+
+    ```mlir
+    %table = nn.constant dense<[7, 9]> : tensor<2xi32>
+    %0 = nn.slice %table offsets [0] sizes [1] : (tensor<2xi32>) -> tensor<1xi32>
+    %s = nn.reshape %0 : tensor<1xi32> -> tensor<i32>
+    %1 = nn.slice %table offsets [1] sizes [1] : (tensor<2xi32>) -> tensor<1xi32>
+    %t = nn.reshape %1 : tensor<1xi32> -> tensor<i32>
+    %u = nn.random uniform %key, %s : (tensor<4xi32>, tensor<i32>) -> tensor<8xf32>
+    %v = nn.random uniform %key, %t : (tensor<4xi32>, tensor<i32>) -> tensor<8xf32>
+    ```
+  }];
+}
+
 #endif // SHEAF_PASSES_FUSION_PASSES_TD

@@ -25,8 +25,7 @@ public:
   void emit(const Plan &plan);
   /// `nn.top_k` and `nn.gather_grad`, whose items are rows and blocks of rows.
   void emitTopK(nn::TopKOp op);
-  void emitGatherGrad(nn::GatherGradOp op, int64_t rowBlock,
-                      mlir::Value base);
+  void emitGatherGrad(nn::GatherGradOp op, int64_t rowBlock, mlir::Value base);
 
 private:
   using Values = llvm::SmallVector<mlir::Value>;

@@ -62,9 +62,9 @@ struct GroupPlan {
   llvm::SmallVector<std::pair<mlir::Value, mlir::Value>> inPlace;
 };
 
-/// The kernel that computes `results` by `ops`, which stand in order and use only
-/// each other and values from outside; none, with `why` filled, where they do not
-/// fit into one kernel.
+/// The kernel that computes `results` by `ops`, which stand in order and use
+/// only each other and values from outside; none, with `why` filled, where they
+/// do not fit into one kernel.
 std::optional<GroupPlan> planKernel(llvm::ArrayRef<mlir::Operation *> ops,
                                     mlir::ValueRange results,
                                     std::string *why = nullptr);

@@ -93,8 +93,8 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
     for (auto [one, other] : {std::pair(add.getLhs(), add.getRhs()),
                               std::pair(add.getRhs(), add.getLhs())})
       if (!grad && isa<BlockArgument>(one) && one.getType() == add.getType() &&
-          other.getType() == add.getType() && other.getDefiningOp<GatherGradOp>() &&
-          other.hasOneUse()) {
+          other.getType() == add.getType() &&
+          other.getDefiningOp<GatherGradOp>() && other.hasOneUse()) {
         grad = other.getDefiningOp<GatherGradOp>();
         base = one;
       }
@@ -215,8 +215,8 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   return lowered;
 }
 
-std::optional<GroupPlan> cpu::planKernel(ArrayRef<Operation *> ops, ValueRange results,
-                                         std::string *why) {
+std::optional<GroupPlan> cpu::planKernel(ArrayRef<Operation *> ops,
+                                         ValueRange results, std::string *why) {
   std::string error;
   auto report = [&](const Twine &text) -> std::optional<GroupPlan> {
     if (why)
@@ -236,15 +236,18 @@ std::optional<GroupPlan> cpu::planKernel(ArrayRef<Operation *> ops, ValueRange r
   llvm::SetVector<Value> inputs;
   for (Operation *op : ops)
     for (Value operand : op->getOperands())
-      if (!operand.getDefiningOp() || !members.contains(operand.getDefiningOp()))
+      if (!operand.getDefiningOp() ||
+          !members.contains(operand.getDefiningOp()))
         inputs.insert(operand);
   auto isTensor = [](Value value) {
     return isAnyElement(value.getType()) && isStaticTensor(value.getType());
   };
   if (!llvm::all_of(inputs, isTensor) || !llvm::all_of(results, isTensor))
     return report("operands and results must be static tensors");
-  auto type = builder.getFunctionType(TypeRange(inputs.getArrayRef()), results.getTypes());
-  auto function = func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
+  auto type = builder.getFunctionType(TypeRange(inputs.getArrayRef()),
+                                      results.getTypes());
+  auto function =
+      func::FuncOp::create(builder, ops[0]->getLoc(), "group", type);
   llvm::scope_exit erase([&] { function.erase(); });
   builder.setInsertionPointToStart(function.addEntryBlock());
   IRMapping mapping;
@@ -274,7 +277,8 @@ bool cpu::isOneKernel(ArrayRef<Operation *> ops, std::string *why) {
   SmallVector<Value> results;
   for (Operation *op : ops)
     for (Value result : op->getResults())
-      if (result.use_empty() || llvm::any_of(result.getUsers(), [&](Operation *user) {
+      if (result.use_empty() ||
+          llvm::any_of(result.getUsers(), [&](Operation *user) {
             return !members.contains(user);
           }))
         results.push_back(result);
