@@ -441,6 +441,10 @@ static LogicalResult checkLoss(ModuleOp module) {
              << type << ", expected tensor<f32> or tensor<f64>; use nn.cast";
   RankedTensorType first;
   for (unsigned i = 0; i < loss.getNumArguments(); ++i) {
+    if (!loss.getArgAttr(i, nn::kParamAttr) && !loss.getArgAttr(i, nn::kBatchAttr) &&
+        !loss.getArgAttr(i, nn::kRngAttr))
+      return loss.emitError("@loss has the argument ")
+             << i << ", which nothing feeds, expected nn.param, nn.batch or nn.rng on it";
     if (!loss.getArgAttr(i, nn::kBatchAttr))
       continue;
     auto type = cast<RankedTensorType>(loss.getArgumentTypes()[i]);

@@ -1,6 +1,7 @@
 //===- Model.cpp - Defaults and checks of a model's description -----------===//
 
 #include "models/Models.h"
+#include "support/Divisors.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/Twine.h"
 #include "llvm/Support/Format.h"
@@ -58,21 +59,6 @@ Error checkTensor(StringRef what, llvm::ArrayRef<int64_t> sizes,
 /// The multiple of `of` nearest to `value`, at least `of`.
 int64_t nearestMultiple(int64_t value, int64_t of) {
   return std::max<int64_t>((value + of / 2) / of, 1) * of;
-}
-
-/// Divisors of `value` on both sides of `wish`, as text.
-std::string nearestDivisors(int64_t value, int64_t wish) {
-  int64_t below = 1, above = value;
-  for (int64_t divisor = 1; divisor * divisor <= value; ++divisor)
-    if (value % divisor == 0)
-      for (int64_t candidate : {divisor, value / divisor}) {
-        if (candidate <= wish)
-          below = std::max(below, candidate);
-        if (candidate >= wish)
-          above = std::min(above, candidate);
-      }
-  return below == above ? llvm::utostr(below)
-                        : llvm::utostr(below) + " or " + llvm::utostr(above);
 }
 } // namespace
 

@@ -10,6 +10,7 @@
 #include "passes/autodiff/LayerFunctions.h"
 #include "passes/step/Batch.h"
 #include "passes/step/Passes.h"
+#include "support/Divisors.h"
 #include "llvm/ADT/StringExtras.h"
 
 namespace sheaf {
@@ -46,22 +47,6 @@ private:
   SmallVector<unsigned> batch;
   int64_t samples = 0;
 };
-
-/// The divisors of `value` on both sides of `wish`.
-std::string nearestDivisors(int64_t value, int64_t wish) {
-  int64_t below = 1, above = value;
-  for (int64_t divisor = 1; divisor * divisor <= value; ++divisor)
-    if (value % divisor == 0)
-      for (int64_t candidate : {divisor, value / divisor}) {
-        if (candidate <= wish)
-          below = std::max(below, candidate);
-        if (candidate >= wish)
-          above = std::min(above, candidate);
-      }
-  if (below == above || wish > value)
-    return llvm::utostr(wish > value ? value : below);
-  return llvm::utostr(below) + " or " + llvm::utostr(above);
-}
 
 SmallVector<int64_t> allDims(Value value) {
   return llvm::to_vector(llvm::seq<int64_t>(tensorType(value).getRank()));

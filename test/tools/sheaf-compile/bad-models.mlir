@@ -15,6 +15,8 @@
 // PRIVATE: error: @loss is private, expected a public function to train
 // RUN: not sheaf-compile %t/half.mlir -o %t/out 2>&1 | FileCheck %s --check-prefix=HALF
 // HALF: error: @loss has a result of type 'tensor<bf16>', expected tensor<f32> or tensor<f64>; use nn.cast
+// RUN: not sheaf-compile %t/unfed.mlir -o %t/out 2>&1 | FileCheck %s --check-prefix=UNFED
+// UNFED: error: @loss has the argument 1, which nothing feeds, expected nn.param, nn.batch or nn.rng on it
 // RUN: not sheaf-compile %t/batch.mlir -o %t/out 2>&1 | FileCheck %s --check-prefix=BATCH
 // BATCH: error: @loss has the batch argument 2 of type 'tensor<2x9xi32>' and another of type 'tensor<2x4xi32>', expected one shape
 // RUN: not sheaf-compile %t/dynamic.mlir -o %t/out 2>&1 | FileCheck %s --check-prefix=TYPE
@@ -69,6 +71,12 @@ func.func private @loss(%w: tensor<f32> {nn.param = #nn.param<"w", axes = [], in
 //--- half.mlir
 func.func @loss(%w: tensor<bf16> {nn.param = #nn.param<"w", axes = [], init = constant(0)>}) -> tensor<bf16> {
   return %w : tensor<bf16>
+}
+//--- unfed.mlir
+func.func @loss(%w: tensor<f32> {nn.param = #nn.param<"w", axes = [], init = constant(0)>},
+                %x: tensor<f32>) -> tensor<f32> {
+  %y = nn.mul %w, %x : tensor<f32>
+  return %y : tensor<f32>
 }
 //--- batch.mlir
 func.func @loss(%w: tensor<f32> {nn.param = #nn.param<"w", axes = [], init = constant(0)>},
