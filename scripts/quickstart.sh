@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Sheaf, writes a small GPT, compiles it, trains it on text that Debian
 # ships, and shows the loss curve and some sampled text. Environment: BUILD_DIR
-# (build), STEPS (200), OUT (quickstart-out).
+# (build), STEPS (300), OUT (quickstart-out).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build}
