@@ -8,10 +8,9 @@ using namespace sheaf;
 Program::Program(const Artifact &artifact, CpuDevice &device)
     : artifact(artifact), manifest(artifact.manifest), device(device),
       memory(manifest.buffers.size()) {
-  if (manifest.ranks != 1)
-    fail("{}: compiled for {} ranks; this runtime runs one, compile without "
-         "--mesh",
-         artifact.path, manifest.ranks);
+  if (manifest.ranks != device.communicator.ranks())
+    fail("{}: compiled for {} ranks, this run has {}", artifact.path, manifest.ranks,
+         device.communicator.ranks());
 }
 
 void Program::prepare(const std::vector<std::string> &entries) {
@@ -51,16 +50,33 @@ void Program::call(const std::string &name) {
   std::vector<void *> buffers;
   for (int index : entry.arguments)
     buffers.push_back(memory[index].data());
-  SheafContext context = {CpuDevice::functions(), buffers.data(), arena.data(),
-                          &device};
+  Communicator &communicator = device.communicator;
+  communicator.countAs(name);
+  SheafContext context = {CpuDevice::functions(),
+                          buffers.data(),
+                          arena.data(),
+                          &device,
+                          CpuDevice::communicatorFunctions(),
+                          communicator.rank};
   int32_t code = artifact.functions[&entry - manifest.entries.data()](&context);
+  // The others are told before this rank's buffers go.
+  auto failRank = [&](const std::string &message) {
+    communicator.abort(message);
+    communicator.abandon();
+    throw Error(message);
+  };
   try {
     device.throwPending();
+  } catch (const PeerError &) {
+    throw;
   } catch (const Error &error) {
-    fail("entry '{}': {}", name, error.what());
+    failRank(fmt::format("entry '{}': {}", name, error.what()));
   }
   if (code != 0)
-    fail("entry '{}' of {} returned error {}", name, artifact.path, code);
+    failRank(fmt::format("entry '{}' of {} returned error {}", name, artifact.path, code));
+  if (communicator.open() > 0)
+    failRank(fmt::format("entry '{}' of {} ended with {} open transfers", name,
+                         artifact.path, communicator.open()));
 }
 
 void Program::fill(int index, double value) {

@@ -44,12 +44,12 @@ struct CpuFunctions {
   static void launch(SheafContext *context, const SheafLaunch *launch,
                      void *const *buffers) {
     CpuDevice &device = deviceOf(context);
-    if (!device.error.empty())
+    if (device.stopped())
       return;
     if (launch->grain < 1 || launch->extent < 0) {
-      device.error = fmt::format("kernel {} has extent {} and grain {}; "
-                                 "expected at least 0 and 1",
-                                 launch->id, launch->extent, launch->grain);
+      device.keep(fmt::format("kernel {} has extent {} and grain {}; "
+                              "expected at least 0 and 1",
+                              launch->id, launch->extent, launch->grain));
       return;
     }
     Timer timer(device.profile, launch->id);
@@ -63,11 +63,12 @@ struct CpuFunctions {
   static void matmul(SheafContext *context, const SheafMatmul *matmul,
                      const void *a, const void *b, void *c) {
     CpuDevice &device = deviceOf(context);
-    if (!device.error.empty())
+    if (device.stopped())
       return;
-    device.error = checkMatmul(*matmul);
-    if (!device.error.empty())
+    if (std::string wrong = checkMatmul(*matmul); !wrong.empty()) {
+      device.keep(wrong);
       return;
+    }
     Timer timer(device.profile, matmul->id);
     runMatmul(device.pool, *matmul, a, b, c);
   }
@@ -93,8 +94,48 @@ struct CpuFunctions {
                   std::min(copyChunk, bytes - i * copyChunk));
     });
   }
+
+  static int64_t start(SheafContext *context, const SheafCollective *collective,
+                       const void *send, void *receive) {
+    CpuDevice &device = deviceOf(context);
+    if (device.pending)
+      return -1;
+    try {
+      return device.communicator.start(*collective, send, receive);
+    } catch (...) {
+      device.pending = std::current_exception();
+      return -1;
+    }
+  }
+
+  static void wait(SheafContext *context, int64_t handle) {
+    CpuDevice &device = deviceOf(context);
+    if (device.pending)
+      return;
+    try {
+      device.communicator.wait(handle);
+    } catch (...) {
+      device.pending = std::current_exception();
+    }
+  }
 };
 } // namespace sheaf
+
+CpuDevice::CpuDevice(int threads)
+    : alone(std::make_unique<ThreadWorld>(Mesh())), pool(threads),
+      communicator(alone->rank(0)) {
+  communicator.usePool(pool);
+}
+
+CpuDevice::CpuDevice(int threads, Communicator &communicator, int local)
+    : pool(threads, local), communicator(communicator) {
+  communicator.usePool(pool);
+}
+
+const SheafCommunicator *CpuDevice::communicatorFunctions() {
+  static const SheafCommunicator communicator = {CpuFunctions::start, CpuFunctions::wait};
+  return &communicator;
+}
 
 const SheafDevice *CpuDevice::functions() {
   static const SheafDevice device = {CpuFunctions::launch, CpuFunctions::matmul,
@@ -106,10 +147,14 @@ void CpuDevice::startProfile(int64_t kernels) {
   profile.assign(kernels + 2, KernelTime());
 }
 
+void CpuDevice::keep(const std::string &message) {
+  pending = std::make_exception_ptr(Error(message));
+}
+
 void CpuDevice::throwPending() {
-  if (error.empty())
+  if (!pending)
     return;
-  std::string message;
-  message.swap(error);
-  throw Error(message);
+  std::exception_ptr error;
+  std::swap(error, pending);
+  std::rethrow_exception(error);
 }

@@ -38,7 +38,8 @@ int sheaf::availableCores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-ThreadPool::ThreadPool(int threads) : spin(threads <= availableCores()) {
+ThreadPool::ThreadPool(int threads, int pools)
+    : spin(int64_t{threads} * pools <= availableCores()) {
   for (int i = 1; i < threads; ++i)
     workers.emplace_back([this] { workerLoop(); });
 }

@@ -2,16 +2,20 @@
 //-*-===//
 //
 // Implements the SheafDevice of abi.h on a thread pool: launches cut into
-// tasks of `grain` items, products on OpenBLAS. Generated code cannot be
-// unwound, so an error met inside an entry is kept and thrown after it.
+// tasks of `grain` items, products on OpenBLAS; and the SheafCommunicator on
+// this rank's Communicator. Generated code cannot be unwound, so an error met
+// inside an entry is kept and thrown after it.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef SHEAF_CPUDEVICE_H
 #define SHEAF_CPUDEVICE_H
 
+#include "sheaf/Communicator.h"
 #include "sheaf/ThreadPool.h"
 #include "sheaf/abi.h"
+#include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -25,13 +29,22 @@ struct KernelTime {
 
 class CpuDevice {
 public:
-  explicit CpuDevice(int threads) : pool(threads) {}
+  /// The device of the only rank.
+  explicit CpuDevice(int threads);
+  /// The device of one of `local` ranks of this process.
+  CpuDevice(int threads, Communicator &communicator, int local);
 
+private:
+  std::unique_ptr<ThreadWorld> alone; // before what refers to it
+
+public:
   ThreadPool pool;
+  Communicator &communicator;
 
-  /// The functions for SheafContext::device; SheafContext::runtime must be
-  /// this CpuDevice.
+  /// The functions for SheafContext::device and ::communicator;
+  /// SheafContext::runtime must be this CpuDevice.
   static const SheafDevice *functions();
+  static const SheafCommunicator *communicatorFunctions();
 
   /// Measures the time of each kernel from now on. `kernels` is the length of
   /// the manifest's "kernels"; copies and zeroing are counted behind it.
@@ -43,8 +56,10 @@ public:
 
 private:
   friend struct CpuFunctions;
+  bool stopped() const { return pending || communicator.failed(); }
+  void keep(const std::string &message);
   std::vector<KernelTime> profile; // empty: not measured
-  std::string error;
+  std::exception_ptr pending;
 };
 
 } // namespace sheaf

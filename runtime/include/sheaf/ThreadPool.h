@@ -24,8 +24,9 @@ int availableCores();
 
 class ThreadPool {
 public:
-  /// A pool of `threads` >= 1, the caller of run() included.
-  explicit ThreadPool(int threads);
+  /// A pool of `threads` >= 1, the caller of run() included. `pools` are as many
+  /// like it as share the cores: waiting threads spin only where each has one.
+  explicit ThreadPool(int threads, int pools = 1);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;

@@ -1,8 +1,9 @@
 //===- abi.h - the C interface between an artifact and the runtime -*- C -*-===//
 //
 // An artifact is an ELF shared object. Its host code and kernels call nothing
-// but the functions of the SheafDevice that the context carries, so the same
-// image runs on any device, in several ranks of one process at a time. It has
+// but the functions of the SheafDevice and the SheafCommunicator that the
+// context carries, so the same image runs on any device and over any transport,
+// in several ranks of one process at a time. It has
 // no writable global: whatever changes is reached through the context.
 //
 // Exported symbols of an artifact:
@@ -24,7 +25,7 @@
 extern "C" {
 #endif
 
-#define SHEAF_ABI_VERSION 1u
+#define SHEAF_ABI_VERSION 2u
 
 /* Sheaf's own version, which every tool prints with --version. */
 #define SHEAF_VERSION "0.1.0"
@@ -93,6 +94,65 @@ typedef struct SheafDevice {
   void (*zero)(SheafContext *context, void *buffer, int64_t bytes);
 } SheafDevice;
 
+typedef enum SheafCollectiveKind {
+  SHEAF_ALL_REDUCE = 0,
+  SHEAF_ALL_GATHER = 1,
+  SHEAF_REDUCE_SCATTER = 2,
+  SHEAF_ALL_TO_ALL = 3,
+  SHEAF_PERMUTE = 4,
+  SHEAF_BROADCAST = 5,
+  SHEAF_SEND = 6,
+  SHEAF_RECEIVE = 7
+} SheafCollectiveKind;
+
+typedef enum SheafReduction {
+  SHEAF_SUM = 0,
+  SHEAF_MAX = 1, ///< NaN where an operand is
+  SHEAF_MIN = 2  ///< NaN where an operand is
+} SheafReduction;
+
+#define SHEAF_GROUP_AXES 8
+
+/// A transfer between the ranks of a group: constant data of the artifact.
+/// docs/design/communicator.md says what each kind does with its buffers.
+///
+/// The group of a rank are the ranks that differ from it only along
+/// `axis_count` axes. An axis, or a part of one, is its size and its stride: by
+/// how much the rank grows with one step along it. Members are numbered with
+/// the first axis outermost.
+typedef struct SheafCollective {
+  int32_t kind;       ///< SheafCollectiveKind
+  int32_t reduction;  ///< SheafReduction; of all-reduce and reduce-scatter
+  int32_t type;       ///< SheafType of the elements sent
+  int32_t id;         ///< index into the manifest's "collectives", or -1
+  int32_t axis_count; ///< 0: a group of one
+  int32_t channel;    ///< >= 0; transfers of one group and channel keep their
+                      ///< order, those of two channels need not
+  int64_t size[SHEAF_GROUP_AXES];
+  int64_t stride[SHEAF_GROUP_AXES];
+  int64_t elements; ///< of the send buffer (receive: of the receive buffer)
+  /// reduce-scatter, all-to-all: the send buffer is [send_slices, parts,
+  /// run], part j for member j. 1: the parts lie one after the other.
+  int64_t send_slices;
+  /// all-gather, all-to-all: the same for the receive buffer.
+  int64_t receive_slices;
+  int64_t peer;           ///< member: root of a broadcast, other end of a send
+  const int64_t *targets; ///< permute: for each member the one that it sends
+                          ///< to, or -1
+} SheafCollective;
+
+/// What generated host code may ask of a communicator.
+typedef struct SheafCommunicator {
+  /// Starts a transfer and returns its handle. Reads `send` and writes
+  /// `receive` until the wait; does not block. Where it fails, the runtime
+  /// keeps the error and later calls do nothing.
+  int64_t (*start)(SheafContext *context, const SheafCollective *collective,
+                   const void *send, void *receive);
+  /// Returns when the transfer is complete: `receive` is written, `send` may
+  /// be. Each handle is waited for once, in any order, before the entry ends.
+  void (*wait)(SheafContext *context, int64_t handle);
+} SheafCommunicator;
+
 /// What an entry is called with. The entry returns 0, or a code that the
 /// runtime reports.
 struct SheafContext {
@@ -101,6 +161,8 @@ struct SheafContext {
                         ///< "arguments" in the manifest
   void *arena;          ///< at least the entry's "arena_bytes"
   void *runtime;        ///< private to the runtime
+  const SheafCommunicator *communicator;
+  int64_t rank; ///< in the mesh, row-major, the first axis outermost
 };
 
 typedef int32_t (*SheafEntry)(SheafContext *context);

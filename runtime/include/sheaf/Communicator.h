@@ -1,0 +1,228 @@
+//===- Communicator.h - transfers between ranks -----------------*- C++ -*-===//
+//
+// Groups, checks and counts that every transport shares, and the two
+// transports: threads of this process, processes under MPI. See
+// docs/design/communicator.md. A communicator belongs to one rank and is used
+// by one thread.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_COMMUNICATOR_H
+#define SHEAF_COMMUNICATOR_H
+
+#include "sheaf/Error.h"
+#include "sheaf/Mesh.h"
+#include "sheaf/ThreadPool.h"
+#include "sheaf/abi.h"
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sheaf {
+
+/// Another rank failed, and that is why this one cannot go on.
+class PeerError : public Error {
+public:
+  using Error::Error;
+};
+
+/// The ranks of a collective as one of them sees it.
+struct Group {
+  std::vector<int> members; ///< in order
+  int index = 0;            ///< of this rank
+  int size() const { return static_cast<int>(members.size()); }
+};
+
+/// "all-reduce".
+std::string_view collectiveName(int32_t kind);
+
+/// Send buffers of at most so many bytes are sent whole and at once.
+inline constexpr int64_t eagerBytes = 4096;
+
+/// Bytes of the send and the receive buffer in a group of `size`.
+int64_t sendBytes(const SheafCollective &collective);
+int64_t receiveBytes(const SheafCollective &collective, int64_t size);
+
+/// Bytes that one device sends on a ring.
+double wireBytes(const SheafCollective &collective, int64_t size);
+
+/// Where part `index` of a buffer of `parts` lies: `slices` runs of `run`
+/// elements, the first at `offset`, each `stride` behind the one before.
+struct Part {
+  int64_t offset, run, stride, slices;
+};
+Part partOf(int64_t elements, int64_t parts, int64_t slices, int64_t index);
+
+/// Elements [first, second) that member `index` owns in an all-reduce.
+std::pair<int64_t, int64_t> ownedRange(int64_t elements, int64_t size, int64_t index);
+
+/// Adds contributions in the order in which they come: in f32, in f64 for f64,
+/// in the type itself for integers; an i1 is a number from 0 to 1.
+class Reduction {
+public:
+  Reduction(SheafType type, SheafReduction kind) : type(type), kind(kind) {}
+  /// Bytes of an accumulator element. Where it is that of the element, the
+  /// accumulator may be the result's place.
+  int64_t accumulatorSize() const;
+  void first(void *accumulator, const void *values, int64_t count) const;
+  void add(void *accumulator, const void *values, int64_t count) const;
+  void finish(void *result, const void *accumulator, int64_t count) const;
+  /// result[i] = sources[0][i] + sources[1][i] + ..., on a pool; `result` may be
+  /// one of the sources.
+  void reduce(ThreadPool &pool, void *result, const std::vector<const char *> &sources,
+              int64_t count) const;
+
+private:
+  SheafType type;
+  SheafReduction kind;
+};
+
+/// Throws an Error where the reduction of a type is not known.
+void checkReduction(int32_t type, int32_t kind);
+
+/// What was sent, for `sheaf-run --collectives`.
+struct TransferCount {
+  int32_t kind;
+  std::vector<std::string> axes;
+  int64_t group;
+  SheafType type;
+  int64_t elements; ///< the whole tensor of all-gather and reduce-scatter
+  double wireBytes; ///< one time
+  std::string purpose;
+  int64_t count = 0;
+  double seconds = 0; ///< in start and wait
+};
+
+class Communicator {
+public:
+  Communicator(int rank, Mesh mesh);
+  virtual ~Communicator() = default;
+  Communicator(const Communicator &) = delete;
+  Communicator &operator=(const Communicator &) = delete;
+
+  const int rank;
+  const Mesh mesh;
+  int ranks() const { return static_cast<int>(mesh.ranks()); }
+  bool isRoot() const { return rank == 0; }
+
+  /// As in abi.h. Throw an Error where the collective is wrong, where members
+  /// disagree, or (a PeerError) where another rank failed.
+  int64_t start(const SheafCollective &collective, const void *send, void *receive);
+  void wait(int64_t handle);
+  /// Transfers started and not waited for.
+  int64_t open() const { return static_cast<int64_t>(transfers.size()); }
+
+  /// Whether another rank has failed; cheap.
+  virtual bool failed() const = 0;
+  /// Takes the other ranks down. Keeps the first message.
+  virtual void abort(const std::string &message) noexcept = 0;
+  /// Returns when no other rank reads this one's buffers any more, so that they
+  /// may be freed. Takes the others down where transfers are open.
+  virtual void abandon() noexcept = 0;
+  /// This rank starts no more transfers.
+  virtual void end() noexcept = 0;
+
+  /// The threads that copy and add.
+  void usePool(ThreadPool &threads) { pool = &threads; }
+
+  /// Counts from now on under this name; `purposes` by the collectives' ids.
+  void countAs(const std::string &entry, std::vector<std::string> purposes = {});
+  const std::map<std::string, std::vector<TransferCount>> &counts() const {
+    return counted;
+  }
+
+  //===--- what the training loop sends; not counted ---===//
+
+  void barrier() { agreeMax(0); }
+  /// The largest value on any rank.
+  int64_t agreeMax(int64_t value);
+  int64_t agreeMin(int64_t value) { return -agreeMax(-value); }
+  double agreeSum(double value);
+  /// The root's text.
+  std::string broadcastText(const std::string &text);
+  void sendBytesTo(int target, const void *data, int64_t bytes);
+  void receiveBytesFrom(int source, void *data, int64_t bytes);
+
+protected:
+  /// A transfer of this rank that is open.
+  struct Transfer {
+    virtual ~Transfer() = default;
+    SheafCollective collective;
+    std::shared_ptr<const Group> group;
+    const char *send;
+    char *receive;
+    int64_t sequence; ///< place in the order of its group and channel
+    bool complete = false;
+    int row = -1; ///< in the counts
+  };
+
+  virtual std::unique_ptr<Transfer> makeTransfer() = 0;
+  virtual void begin(Transfer &transfer) = 0;
+  /// Does what can be done now. Sets `complete`.
+  virtual void advance(Transfer &transfer) = 0;
+  /// Returns when something may have changed since `ticket` was read. `for_` is
+  /// what the rank waits for.
+  virtual uint32_t ticket() = 0;
+  virtual void sleep(uint32_t ticket, const Transfer &for_) = 0;
+  virtual void throwIfFailed() = 0;
+
+  /// Copies `bytes` on the pool.
+  void copy(void *to, const void *from, int64_t bytes);
+  /// Copies a part of `from` into a part of `to`, element for element.
+  void copyPart(char *to, const Part &target, const char *from, const Part &source,
+                int64_t elementBytes);
+
+  /// "all-reduce (sum) of 64 x f32 over dp".
+  std::string describe(const SheafCollective &collective) const;
+  /// What differs between what two ranks started as the same transfer; empty
+  /// where nothing does.
+  std::string mismatch(const SheafCollective &mine, const SheafCollective &theirs,
+                       int otherRank, int64_t sequence) const;
+
+  ThreadPool *pool = nullptr;
+
+private:
+  void check(const SheafCollective &collective, int64_t size, const void *send,
+             void *receive) const;
+  void runControl(SheafCollective &collective, const void *send, void *receive);
+  int rowOf(const SheafCollective &collective, const Group &group);
+
+  using GroupKey = std::vector<int64_t>;
+  static GroupKey keyOf(const SheafCollective &collective);
+  std::map<GroupKey, std::shared_ptr<const Group>> groups;
+  std::map<GroupKey, int64_t> sequences;
+  std::map<int64_t, std::unique_ptr<Transfer>> transfers; // by handle
+  int64_t nextHandle = 0;
+  std::map<std::string, std::vector<TransferCount>> counted;
+  std::vector<TransferCount> *current = nullptr; // of `counted`
+  std::vector<std::string> purposes;
+};
+
+/// Channel of what the training loop sends.
+inline constexpr int32_t controlChannel = INT32_MAX;
+
+/// The ranks of one process, one thread each.
+class ThreadWorld {
+public:
+  explicit ThreadWorld(const Mesh &mesh);
+  ~ThreadWorld();
+  ThreadWorld(const ThreadWorld &) = delete;
+  ThreadWorld &operator=(const ThreadWorld &) = delete;
+
+  Communicator &rank(int rank) { return *communicators[rank]; }
+  int ranks() const { return static_cast<int>(communicators.size()); }
+  /// The message of the rank that failed first, and the rank; empty and -1
+  /// where none did.
+  std::pair<int, std::string> failure() const;
+
+  struct State;
+
+private:
+  std::unique_ptr<State> state;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+};
+
+} // namespace sheaf
+
+#endif // SHEAF_COMMUNICATOR_H

@@ -1,0 +1,119 @@
+//===- Mesh.h - ranks, axes, and which part of a tensor a rank has -*- C++ -*-===//
+//
+// A mesh numbers its ranks row-major, the first axis outermost. An axis, or a
+// part of one, is its size and its stride. A sharding says, for each dimension
+// of a tensor, the axes over which it is cut, the outermost first.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_MESH_H
+#define SHEAF_MESH_H
+
+#include "sheaf/Types.h"
+#include <span>
+#include <string>
+#include <vector>
+
+namespace sheaf {
+
+struct MeshAxis {
+  std::string name;
+  int64_t size;
+};
+
+/// An axis or a part of one. `dp:(2)3` is the part of size 3 of dp that has a
+/// part of size 2 outside it.
+struct AxisPart {
+  int64_t size, stride;
+  std::string text; ///< as in a manifest
+  /// Place along the axis.
+  int64_t coordinate(int64_t rank) const { return rank / stride % size; }
+};
+
+struct Mesh {
+  std::vector<MeshAxis> axes; ///< outermost first
+
+  int64_t ranks() const;
+  int64_t stride(size_t axis) const;
+  std::vector<int64_t> coordinates(int64_t rank) const;
+
+  /// Reads `dp` or `dp:(2)3`. Throws an Error that names the axes there are, or
+  /// that the part does not divide its axis.
+  AxisPart parse(const std::string &text) const;
+  /// The name of a part: that of an axis, of a part of one, or "size@stride"
+  /// where the mesh has none such.
+  std::string nameOf(int64_t size, int64_t stride) const;
+};
+
+/// The axes of one dimension, the outermost first; none: the dimension is whole.
+using DimensionAxes = std::vector<AxisPart>;
+
+/// How many parts the axes cut a dimension into, and which of them a rank has.
+int64_t partCount(const DimensionAxes &axes);
+int64_t partIndex(const DimensionAxes &axes, int64_t rank);
+
+/// Consecutive elements along one dimension, in a rank's local part and in the
+/// whole tensor.
+struct DimensionRange {
+  int64_t local, global, length;
+};
+
+/// Where a tensor lies. Each dimension of size n cut into k parts has
+/// c = ceil(n / k) elements on each rank, of which rank i's are the elements
+/// from i c on, as far as there are; the rest is padding. With `blocks` m > 1
+/// dimension 0 is m blocks after one another, each cut so by itself (the
+/// microbatches of a batch).
+struct Layout {
+  Shape global, local;
+  std::vector<DimensionAxes> axes; ///< one for each dimension, or none at all
+  int64_t blocks = 1;
+
+  bool isSharded() const;
+  /// The local size of dimension `dim`.
+  int64_t localSize(size_t dim) const;
+  /// The ranges of a dimension that are not padding.
+  std::vector<DimensionRange> ranges(size_t dim, int64_t rank) const;
+  /// Calls visit(local, global, length) for runs of elements that are
+  /// consecutive in both: all but the padding, in the order of the whole tensor
+  /// where blocks is 1.
+  template <typename Visit>
+  void forEachRun(int64_t rank, const Visit &visit) const {
+    size_t dims = global.size(), inner = dims;
+    int64_t run = 1;
+    // Whole dimensions at the end are one run.
+    while (inner > 0 && (axes.empty() || partCount(axes[inner - 1]) == 1))
+      run *= global[--inner];
+    if (run == 0)
+      return;
+    if (inner == 0) {
+      visit(int64_t{0}, int64_t{0}, run);
+      return;
+    }
+    std::vector<std::vector<DimensionRange>> all;
+    for (size_t dim = 0; dim < inner; ++dim)
+      all.push_back(ranges(dim, rank));
+    walk(all, 0, 0, 0, run, visit);
+  }
+  /// Whether no rank below has the same part.
+  bool isFirstOwner(int64_t rank) const;
+
+private:
+  template <typename Visit>
+  void walk(const std::vector<std::vector<DimensionRange>> &all, size_t dim, int64_t local,
+            int64_t whole, int64_t run, const Visit &visit) const {
+    for (const DimensionRange &range : all[dim]) {
+      int64_t l = local * this->local[dim] + range.local,
+              g = whole * global[dim] + range.global;
+      if (dim + 1 == all.size()) {
+        visit(l * run, g * run, range.length * run);
+        continue;
+      }
+      for (int64_t i = 0; i < range.length; ++i)
+        walk(all, dim + 1, l + i, g + i, run, visit);
+    }
+  }
+};
+
+} // namespace sheaf
+
+#endif // SHEAF_MESH_H

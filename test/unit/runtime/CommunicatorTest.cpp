@@ -1,0 +1,543 @@
+// Collectives between the ranks of a mesh, against plain loops over all ranks'
+// buffers, on the transport between threads.
+
+#include "RankSupport.h"
+#include "sheaf/Mesh.h"
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+using namespace sheaf;
+using namespace sheaf::test;
+
+namespace {
+SheafCollective over(const Mesh &mesh, const std::vector<std::string> &axes,
+                     SheafCollectiveKind kind, int64_t elements,
+                     SheafType type = SHEAF_F32) {
+  SheafCollective c = {};
+  c.kind = kind;
+  c.type = type;
+  c.id = -1;
+  c.elements = elements;
+  c.send_slices = c.receive_slices = 1;
+  for (const std::string &axis : axes) {
+    AxisPart part = mesh.parse(axis);
+    c.size[c.axis_count] = part.size;
+    c.stride[c.axis_count++] = part.stride;
+  }
+  return c;
+}
+
+/// Varying signs and magnitudes: sums depend on their order.
+float sample(int rank, int64_t i) {
+  return std::sin(static_cast<float>(rank * 7919 + i * 31 + 1)) *
+         std::pow(10.f, static_cast<float>((i + rank) % 7 - 3));
+}
+
+std::vector<float> samples(int rank, int64_t count) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = sample(rank, i);
+  return values;
+}
+
+/// The ranks of a group by hand: those equal to `rank` in all other coordinates.
+std::vector<int> groupOf(const Mesh &mesh, const std::vector<std::string> &axes,
+                         int rank) {
+  std::vector<AxisPart> parts;
+  int64_t size = 1;
+  for (const std::string &axis : axes) {
+    parts.push_back(mesh.parse(axis));
+    size *= parts.back().size;
+  }
+  std::vector<int> members(size);
+  for (int64_t other = 0; other < mesh.ranks(); ++other) {
+    int64_t difference = other - rank, index = 0;
+    for (const AxisPart &part : parts) {
+      difference -= (part.coordinate(other) - part.coordinate(rank)) * part.stride;
+      index = index * part.size + part.coordinate(other);
+    }
+    if (difference == 0)
+      members[index] = static_cast<int>(other);
+  }
+  return members;
+}
+
+int indexIn(const std::vector<int> &members, int rank) {
+  return static_cast<int>(std::find(members.begin(), members.end(), rank) -
+                          members.begin());
+}
+
+Mesh mesh24() { return {{{"dp", 4}, {"tp", 2}}}; }
+
+const std::vector<std::vector<std::string>> axisLists = {
+    {"dp"},       {"tp"},       {"dp", "tp"},         {"tp", "dp"},
+    {"dp:(1)2"},  {"dp:(2)2"},  {"dp:(2)2", "dp:(1)2"}, {"tp", "dp:(1)2"},
+    {}};
+} // namespace
+
+TEST(Mesh, StridesPartsAndNames) {
+  Mesh mesh = {{{"pp", 2}, {"dp", 12}, {"tp", 3}}};
+  EXPECT_EQ(mesh.ranks(), 72);
+  EXPECT_EQ(mesh.coordinates(71), (std::vector<int64_t>{1, 11, 2}));
+  AxisPart dp = mesh.parse("dp"), part = mesh.parse("dp:(2)3");
+  EXPECT_EQ(dp.size, 12);
+  EXPECT_EQ(dp.stride, 3);
+  EXPECT_EQ(part.size, 3);
+  EXPECT_EQ(part.stride, 6); // 12 = 2 x 3 x 2: the inner 2 is inside it
+  EXPECT_EQ(mesh.nameOf(3, 6), "dp:(2)3");
+  EXPECT_EQ(mesh.nameOf(12, 3), "dp");
+  EXPECT_EQ(mesh.nameOf(3, 1), "tp");
+  EXPECT_EQ(mesh.nameOf(5, 1), "5@1");
+  expectError([&] { mesh.parse("cp"); }, "it has pp, dp, tp");
+  for (const char *bad : {"dp:", "dp:(2)", "dp:(5)2", "dp:(2)5", "dp:(0)2", "dp:2", "dp:(2)3x"})
+    expectError([&] { mesh.parse(bad); }, "no part of the axis 'dp' of size 12");
+}
+
+TEST(Mesh, LayoutsCoverATensorOnce) {
+  Mesh mesh = {{{"a", 2}, {"b", 3}}};
+  struct Case {
+    Shape shape;
+    std::vector<std::vector<std::string>> axes;
+    int64_t blocks;
+  };
+  for (const Case &c : std::vector<Case>{{{7, 5}, {{"a"}, {"b"}}, 1},
+                                         {{7, 5}, {{"b", "a"}, {}}, 1},
+                                         {{7, 5}, {{}, {"a", "b"}}, 1},
+                                         {{2, 3, 4}, {{}, {"b"}, {}}, 1},
+                                         {{8, 3}, {{"b"}, {}}, 2},
+                                         {{1, 1}, {{"b"}, {"a"}}, 1},
+                                         {{6}, {{}}, 1},
+                                         {{}, {}, 1}}) {
+    Layout layout;
+    layout.global = c.shape;
+    layout.blocks = c.blocks;
+    for (const auto &names : c.axes) {
+      layout.axes.emplace_back();
+      for (const std::string &name : names)
+        layout.axes.back().push_back(mesh.parse(name));
+    }
+    for (size_t d = 0; d < c.shape.size(); ++d)
+      layout.local.push_back(layout.localSize(d));
+    int64_t size = *elementCount(layout.global), localSize = *elementCount(layout.local);
+    std::vector<int> seen(size, 0);
+    for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
+      std::vector<int> mine(localSize, 0);
+      layout.forEachRun(rank, [&](int64_t local, int64_t global, int64_t length) {
+        for (int64_t i = 0; i < length; ++i) {
+          ASSERT_LT(local + i, localSize);
+          ASSERT_LT(global + i, size);
+          mine[local + i] += 1;
+          seen[global + i] += layout.isFirstOwner(rank);
+        }
+      });
+      for (int count : mine)
+        EXPECT_LE(count, 1);
+    }
+    for (int count : seen)
+      EXPECT_EQ(count, 1) << shapeText(c.shape);
+  }
+}
+
+TEST(Mesh, MicrobatchesAreCutOneByOne) {
+  Mesh mesh = {{{"dp", 3}}};
+  Layout layout{{8}, {}, {{mesh.parse("dp")}}, 2};
+  EXPECT_EQ(layout.localSize(0), 4); // 2 blocks of ceil(4 / 3)
+  std::vector<DimensionRange> ranges = layout.ranges(0, 1);
+  ASSERT_EQ(ranges.size(), 2u);
+  EXPECT_EQ(ranges[0].global, 2);
+  EXPECT_EQ(ranges[0].length, 2);
+  EXPECT_EQ(ranges[1].global, 6);
+  EXPECT_EQ(ranges[1].local, 2);
+  EXPECT_TRUE(layout.ranges(0, 2).empty());
+}
+
+TEST(Communicator, AllReduceAddsInRankOrder) {
+  Mesh mesh = mesh24();
+  for (const auto &axes : axisLists)
+    for (int64_t count : {1, 5, 1000, 5000, 100003})
+      for (bool inPlace : {false, true})
+        runRanks(mesh, [&](Communicator &c) {
+          std::vector<int> members = groupOf(mesh, axes, c.rank);
+          std::vector<float> send = samples(c.rank, count), receive(count, -1);
+          if (inPlace)
+            receive = send;
+          c.wait(c.start(over(mesh, axes, SHEAF_ALL_REDUCE, count),
+                         inPlace ? receive.data() : send.data(), receive.data()));
+          for (int64_t i = 0; i < count; ++i) {
+            float sum = sample(members[0], i);
+            for (size_t m = 1; m < members.size(); ++m)
+              sum += sample(members[m], i);
+            ASSERT_EQ(receive[i], sum) << i;
+          }
+        });
+}
+
+TEST(Communicator, GatherScatterAndExchange) {
+  Mesh mesh = mesh24();
+  for (const auto &axes : axisLists)
+    for (int64_t slices : {1, 3})
+      for (int64_t run : {1, 7, 3000})
+        runRanks(mesh, [&](Communicator &c) {
+          std::vector<int> members = groupOf(mesh, axes, c.rank);
+          int64_t n = members.size(), index = indexIn(members, c.rank);
+          int64_t part = slices * run, whole = part * n;
+          // Three transfers open at once, waited for in another order on every
+          // other rank.
+          std::vector<float> local = samples(c.rank, part), full = samples(c.rank, whole);
+          std::vector<float> gathered(whole), scattered(part), exchanged(whole);
+          SheafCollective gather = over(mesh, axes, SHEAF_ALL_GATHER, part);
+          gather.receive_slices = slices;
+          SheafCollective scatter = over(mesh, axes, SHEAF_REDUCE_SCATTER, whole);
+          scatter.send_slices = slices;
+          SheafCollective exchange = over(mesh, axes, SHEAF_ALL_TO_ALL, whole);
+          exchange.send_slices = slices;
+          int64_t handles[] = {c.start(gather, local.data(), gathered.data()),
+                               c.start(scatter, full.data(), scattered.data()),
+                               c.start(exchange, full.data(), exchanged.data())};
+          for (int i = 0; i < 3; ++i)
+            c.wait(handles[c.rank % 2 ? 2 - i : i]);
+          EXPECT_EQ(c.open(), 0);
+          for (int64_t m = 0; m < n; ++m)
+            for (int64_t s = 0; s < slices; ++s)
+              for (int64_t r = 0; r < run; ++r) {
+                ASSERT_EQ(gathered[(s * n + m) * run + r], sample(members[m], s * run + r));
+                ASSERT_EQ(exchanged[m * part + s * run + r],
+                          sample(members[m], (s * n + index) * run + r));
+              }
+          for (int64_t s = 0; s < slices; ++s)
+            for (int64_t r = 0; r < run; ++r) {
+              int64_t at = (s * n + index) * run + r;
+              float sum = sample(members[0], at);
+              for (int64_t m = 1; m < n; ++m)
+                sum += sample(members[m], at);
+              ASSERT_EQ(scattered[s * run + r], sum);
+            }
+        });
+}
+
+// The other side of an exchange: rows come in, columns are put together.
+TEST(Communicator, AllToAllJoinsAnotherDimension) {
+  Mesh mesh = mesh24();
+  runRanks(mesh, [&](Communicator &c) {
+    // A global [8, 12] matrix: rows cut by dp before, columns after.
+    int64_t n = 4, index = mesh.parse("dp").coordinate(c.rank);
+    std::vector<float> send(2 * 12), receive(8 * 3);
+    for (int64_t i = 0; i < 24; ++i)
+      send[i] = static_cast<float>((index * 2 + i / 12) * 100 + i % 12);
+    SheafCollective exchange = over(mesh, {"dp"}, SHEAF_ALL_TO_ALL, 24);
+    exchange.send_slices = 2; // columns of 2 rows
+    c.wait(c.start(exchange, send.data(), receive.data()));
+    for (int64_t row = 0; row < 8; ++row)
+      for (int64_t column = 0; column < 3; ++column)
+        ASSERT_EQ(receive[row * 3 + column], static_cast<float>(row * 100 + index * 3 + column));
+    // And back.
+    std::vector<float> again(24);
+    exchange.send_slices = 1;
+    exchange.receive_slices = 2;
+    c.wait(c.start(exchange, receive.data(), again.data()));
+    EXPECT_EQ(again, send);
+    (void)n;
+  });
+}
+
+TEST(Communicator, PermuteBroadcastSendReceive) {
+  Mesh mesh = mesh24();
+  for (int64_t count : {3, 20000})
+    runRanks(mesh, [&](Communicator &c) {
+      std::vector<int> members = groupOf(mesh, {"dp"}, c.rank);
+      int index = indexIn(members, c.rank);
+      std::vector<float> mine = samples(c.rank, count), got(count, 7), zero(count, 0);
+      // 0 -> 1 -> 2 -> 3, nothing to 0.
+      static const int64_t targets[] = {1, 2, 3, -1};
+      SheafCollective permute = over(mesh, {"dp"}, SHEAF_PERMUTE, count);
+      permute.targets = targets;
+      c.wait(c.start(permute, mine.data(), got.data()));
+      EXPECT_EQ(got, index == 0 ? zero : samples(members[index - 1], count));
+
+      SheafCollective broadcast = over(mesh, {"dp"}, SHEAF_BROADCAST, count);
+      broadcast.peer = 2;
+      std::vector<float> shared = index == 2 ? mine : zero;
+      c.wait(c.start(broadcast, shared.data(), shared.data()));
+      EXPECT_EQ(shared, samples(members[2], count));
+
+      // Around the ring, received first: both ends are open at once.
+      SheafCollective send = over(mesh, {"dp"}, SHEAF_SEND, count),
+                      receive = over(mesh, {"dp"}, SHEAF_RECEIVE, count);
+      send.peer = (index + 1) % 4;
+      receive.peer = (index + 3) % 4;
+      int64_t r = c.start(receive, nullptr, got.data());
+      int64_t s = c.start(send, mine.data(), nullptr);
+      c.wait(r);
+      c.wait(s);
+      EXPECT_EQ(got, samples(members[(index + 3) % 4], count));
+    });
+}
+
+// Two channels between the same ranks keep their own order.
+TEST(Communicator, ChannelsAreIndependent) {
+  Mesh mesh = {{{"pp", 2}}};
+  runRanks(mesh, [&](Communicator &c) {
+    std::vector<float> a(2000, 1), b(2000, 2), x(2000), y(2000);
+    SheafCollective first = over(mesh, {"pp"}, c.rank ? SHEAF_RECEIVE : SHEAF_SEND, 2000);
+    first.peer = 1 - c.rank;
+    SheafCollective second = first;
+    second.channel = 1;
+    if (c.rank == 0) {
+      int64_t h = c.start(first, a.data(), nullptr), g = c.start(second, b.data(), nullptr);
+      c.wait(h);
+      c.wait(g);
+    } else {
+      c.wait(c.start(second, nullptr, y.data()));
+      c.wait(c.start(first, nullptr, x.data()));
+      EXPECT_EQ(x, a);
+      EXPECT_EQ(y, b);
+    }
+  });
+}
+
+TEST(Communicator, ManyOpenTransfers) {
+  Mesh mesh = mesh24();
+  runRanks(mesh, [&](Communicator &c) {
+    std::vector<std::vector<float>> values;
+    std::vector<int64_t> handles;
+    for (int i = 0; i < 40; ++i)
+      values.push_back(samples(c.rank, 10 + i * 100));
+    for (int i = 0; i < 40; ++i)
+      handles.push_back(c.start(over(mesh, axisLists[i % 8], SHEAF_ALL_REDUCE,
+                                     static_cast<int64_t>(values[i].size())),
+                                values[i].data(), values[i].data()));
+    for (int i = 0; i < 40; ++i)
+      c.wait(handles[c.rank % 3 ? 39 - i : i]);
+    for (int i = 0; i < 40; ++i) {
+      std::vector<int> members = groupOf(mesh, axisLists[i % 8], c.rank);
+      float sum = sample(members[0], 5);
+      for (size_t m = 1; m < members.size(); ++m)
+        sum += sample(members[m], 5);
+      ASSERT_EQ(values[i][5], sum);
+    }
+  });
+}
+
+TEST(Communicator, HalvesAddInSingle) {
+  Mesh mesh = {{{"dp", 3}}};
+  runRanks(mesh, [&](Communicator &c) {
+    for (SheafType type : {SHEAF_BF16, SHEAF_F16})
+      for (int64_t count : {64, 9000}) {
+        // 1 and twice half a unit in the last place: lost one by one.
+        uint16_t one = type == SHEAF_BF16 ? 0x3f80 : 0x3c00;
+        uint16_t half = type == SHEAF_BF16 ? 0x3b80 : 0x1000; // 2^-8, 2^-11
+        uint16_t next = one + 1;
+        std::vector<uint16_t> values(count, c.rank == 0 ? one : half), sum(count);
+        c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_REDUCE, count, type), values.data(),
+                       sum.data()));
+        for (uint16_t value : sum)
+          ASSERT_EQ(value, next);
+      }
+  });
+}
+
+// Every Half comes back from f32 as it was; values between round to even.
+TEST(Reduction, HalfConversionIsExact) {
+  for (SheafType type : {SHEAF_F16, SHEAF_BF16}) {
+    Reduction reduction(type, SHEAF_SUM);
+    for (uint32_t bits = 0; bits < 65536; ++bits) {
+      uint16_t half = static_cast<uint16_t>(bits), back;
+      float value;
+      reduction.first(&value, &half, 1);
+      double expected = element(type, &half, 0);
+      reduction.finish(&back, &value, 1);
+      if (std::isnan(expected)) {
+        ASSERT_TRUE(std::isnan(value) && std::isnan(element(type, &back, 0)));
+        continue;
+      }
+      ASSERT_EQ(value, static_cast<float>(expected)) << bits;
+      ASSERT_EQ(back, half);
+      // Halfway to the next in magnitude: to the even one.
+      uint16_t up = static_cast<uint16_t>(half + 1);
+      double next = element(type, &up, 0);
+      if (std::isfinite(expected) && std::isfinite(next)) {
+        float middle = static_cast<float>((expected + next) / 2);
+        reduction.finish(&back, &middle, 1);
+        ASSERT_EQ(back, half & 1 ? up : half) << bits;
+      }
+    }
+  }
+}
+
+TEST(Communicator, MaxMinAndIntegers) {
+  Mesh mesh = {{{"tp", 4}}};
+  runRanks(mesh, [&](Communicator &c) {
+    float values[3] = {static_cast<float>(c.rank), c.rank == 2 ? NAN : 1.f, -1.f * c.rank};
+    float most[3];
+    SheafCollective collective = over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 3);
+    collective.reduction = SHEAF_MAX;
+    c.wait(c.start(collective, values, most));
+    EXPECT_EQ(most[0], 3);
+    EXPECT_TRUE(std::isnan(most[1]));
+    EXPECT_EQ(most[2], 0);
+    int32_t number = 1 << 30, total;
+    c.wait(c.start(over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_I32), &number, &total));
+    EXPECT_EQ(total, 0); // wraps
+    uint8_t flag = c.rank == 1, any;
+    SheafCollective either = over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_I1);
+    either.reduction = SHEAF_MAX;
+    c.wait(c.start(either, &flag, &any));
+    EXPECT_EQ(any, 1);
+    double big = 1 + c.rank * 1e-16, sum;
+    c.wait(c.start(over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_F64), &big, &sum));
+    EXPECT_EQ(sum, ((1.0 + (1 + 1e-16)) + (1 + 2e-16)) + (1 + 3e-16));
+  });
+}
+
+TEST(Communicator, CountsWhatStrategiesState) {
+  Mesh mesh = mesh24();
+  runRanks(mesh, [&](Communicator &c) {
+    c.countAs("step", {"", "loss"});
+    std::vector<float> a(4096), b(4096 * 4);
+    SheafCollective reduce = over(mesh, {"dp"}, SHEAF_ALL_REDUCE, 4096);
+    for (int i = 0; i < 3; ++i)
+      c.wait(c.start(reduce, a.data(), a.data()));
+    reduce.id = 1;
+    c.wait(c.start(reduce, a.data(), a.data()));
+    c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_GATHER, 4096), a.data(), b.data()));
+    c.wait(c.start(over(mesh, {"tp"}, SHEAF_REDUCE_SCATTER, 4096), a.data(), b.data()));
+    c.wait(c.start(over(mesh, {"dp:(1)2"}, SHEAF_ALL_TO_ALL, 4096), a.data(), b.data()));
+    c.wait(c.start(over(mesh, {}, SHEAF_ALL_REDUCE, 4096), a.data(), a.data()));
+    c.barrier();
+    const std::vector<TransferCount> &rows = c.counts().at("step");
+    ASSERT_EQ(rows.size(), 5u);
+    EXPECT_EQ(rows[0].count, 3);
+    EXPECT_EQ(rows[0].wireBytes, 2 * 0.75 * 4096 * 4);
+    EXPECT_EQ(rows[0].axes, std::vector<std::string>{"dp"});
+    EXPECT_EQ(rows[1].purpose, "loss");
+    EXPECT_EQ(rows[2].elements, 4096 * 4);
+    EXPECT_EQ(rows[2].wireBytes, 0.75 * 4096 * 4 * 4);
+    EXPECT_EQ(rows[3].wireBytes, 0.5 * 4096 * 4);
+    EXPECT_EQ(rows[4].wireBytes, 0.5 * 4096 * 4);
+    EXPECT_EQ(rows[4].axes, std::vector<std::string>{"dp:(1)2"});
+  });
+}
+
+TEST(Communicator, MismatchNamesBoth) {
+  Mesh mesh = mesh24();
+  auto disagree = [&](auto change, const std::string &part) {
+    std::string message = runRanksToFailure(mesh, [&](Communicator &c) {
+      std::vector<float> a(64), b(64 * 4);
+      SheafCollective collective = over(mesh, {"dp"}, SHEAF_ALL_REDUCE, 64);
+      if (c.rank == 5)
+        change(collective);
+      c.wait(c.start(collective, a.data(), b.data()));
+    });
+    EXPECT_NE(message.find("ranks disagree: rank "), std::string::npos) << message;
+    EXPECT_NE(message.find("all-reduce (sum) of 64 x f32 over dp"), std::string::npos) << message;
+    EXPECT_NE(message.find("rank 5"), std::string::npos) << message;
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  disagree([](SheafCollective &c) { c.kind = SHEAF_ALL_GATHER; },
+           "all-gather of 64 x f32 over dp");
+  disagree([](SheafCollective &c) { c.elements = 32; }, "of 32 x f32");
+  disagree([](SheafCollective &c) { c.type = SHEAF_I32; }, "of 64 x i32");
+  disagree([](SheafCollective &c) { c.reduction = SHEAF_MAX; }, "all-reduce (max)");
+}
+
+TEST(Communicator, AFailedRankTakesTheOthersDown) {
+  Mesh mesh = mesh24();
+  auto began = std::chrono::steady_clock::now();
+  std::atomic<int> peers{0};
+  std::string message = runRanksToFailure(mesh, [&](Communicator &c) {
+    std::vector<float> a(50000), b(200000);
+    for (int i = 0; i < 5; ++i) {
+      if (c.rank == 3 && i == 4)
+        fail("out of luck");
+      try {
+        c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_GATHER, 50000), a.data(), b.data()));
+        c.barrier();
+      } catch (const PeerError &error) {
+        EXPECT_STREQ(error.what(), "rank 3: out of luck");
+        peers += 1;
+        throw;
+      }
+    }
+  });
+  EXPECT_EQ(message, "rank 3: out of luck");
+  EXPECT_EQ(peers, 7);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+}
+
+TEST(Communicator, DeadlocksAreFound) {
+  Mesh mesh = {{{"dp", 2}, {"tp", 2}}};
+  // Ranks that wait for each other.
+  std::string message = runRanksToFailure(mesh, [&](Communicator &c) {
+    float a = 0;
+    const char *axis = c.rank == 0 ? "dp" : "tp";
+    c.wait(c.start(over(mesh, {axis}, SHEAF_ALL_REDUCE, 1), &a, &a));
+    c.wait(c.start(over(mesh, {"dp", "tp"}, SHEAF_ALL_REDUCE, 1), &a, &a));
+  });
+  EXPECT_NE(message.find("no rank can go on"), std::string::npos) << message;
+  EXPECT_NE(message.find("rank 0 waits in all-reduce (sum) of 1 x f32 over dp, which rank "
+                         "2 has not started"),
+            std::string::npos)
+      << message;
+  // Ranks that wait for one that has ended.
+  message = runRanksToFailure(mesh, [&](Communicator &c) {
+    float a = 0;
+    if (c.rank != 1)
+      c.wait(c.start(over(mesh, {"dp", "tp"}, SHEAF_ALL_REDUCE, 1), &a, &a));
+  });
+  EXPECT_NE(message.find("rank 1 has ended"), std::string::npos) << message;
+}
+
+TEST(Communicator, RefusesWrongCollectives) {
+  Mesh mesh = mesh24();
+  runRanks(mesh, [&](Communicator &c) {
+    std::vector<float> a(64), b(64);
+    auto refused = [&](auto change, const std::string &part) {
+      SheafCollective collective = over(mesh, {"dp"}, SHEAF_REDUCE_SCATTER, 64);
+      change(collective);
+      expectError([&] { c.start(collective, a.data(), b.data()); }, part);
+    };
+    refused([](SheafCollective &c) { c.kind = 99; }, "kind 99");
+    refused([](SheafCollective &c) { c.type = -1; }, "element type -1");
+    refused([](SheafCollective &c) { c.reduction = 3; }, "reduction kind 3");
+    refused([](SheafCollective &c) { c.elements = 63; }, "4 equal parts");
+    refused([](SheafCollective &c) { c.send_slices = 0; }, "0 slices");
+    refused([](SheafCollective &c) { c.axis_count = 9; }, "9 axes");
+    refused([](SheafCollective &c) { c.size[0] = 3; }, "none of a mesh of 8 ranks");
+    refused([](SheafCollective &c) { c.channel = -1; }, "channel -1");
+    refused([](SheafCollective &c) {
+      c.axis_count = 2, c.size[1] = 2, c.stride[1] = 4;
+    }, "overlap");
+    refused([](SheafCollective &c) { c.kind = SHEAF_BROADCAST, c.peer = 4; }, "member 4 of 4");
+    refused([](SheafCollective &c) { c.type = SHEAF_F8E4M3; }, "sum of f8e4m3");
+    refused([](SheafCollective &c) { c.kind = SHEAF_PERMUTE; }, "no targets");
+    static const int64_t twice[] = {1, 1, -1, -1};
+    refused([](SheafCollective &c) { c.kind = SHEAF_PERMUTE, c.targets = twice; },
+            "has a sender already");
+    SheafCollective collective = over(mesh, {"dp"}, SHEAF_ALL_GATHER, 16);
+    expectError([&] { c.start(collective, a.data(), a.data()); }, "overlap");
+    expectError([&] { c.start(collective, a.data(), nullptr); }, "missing");
+    expectError([&] { c.wait(1234); }, "transfer 1234");
+  });
+}
+
+TEST(Communicator, TheLoopsOwnTransfers) {
+  Mesh mesh = mesh24();
+  runRanks(mesh, [&](Communicator &c) {
+    EXPECT_EQ(c.agreeMax(c.rank * 3), 21);
+    EXPECT_EQ(c.agreeMin(c.rank - 2), -2);
+    EXPECT_EQ(c.agreeSum(c.rank), 28);
+    std::string text(10000, 'x');
+    EXPECT_EQ(c.broadcastText(c.isRoot() ? text : "other"), text);
+    EXPECT_EQ(c.broadcastText(""), "");
+    if (c.rank == 6)
+      c.sendBytesTo(0, text.data(), 10000);
+    if (c.rank == 0) {
+      std::string got(10000, ' ');
+      c.receiveBytesFrom(6, got.data(), 10000);
+      EXPECT_EQ(got, text);
+    }
+  });
+}
