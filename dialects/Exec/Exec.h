@@ -60,10 +60,16 @@ inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
 /// On a module: what its launches and products are, in the order of their ids: an
 /// array of dictionaries {name, kind, flops, bytes, loc}.
 inline constexpr llvm::StringLiteral kTableAttr = "exec.table";
+/// On a module: what its transfers between ranks are, in the order of their ids: an
+/// array of dictionaries, what their `about` says and {loc}.
+inline constexpr llvm::StringLiteral kCollectivesAttr = "exec.collectives";
 
 } // namespace sheaf::exec
 
 #include "dialects/Exec/ExecDialect.h.inc"
+#include "dialects/Exec/ExecEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Exec/ExecAttrs.h.inc"
 #include "dialects/Exec/ExecInterfaces.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/Exec/ExecOps.h.inc"

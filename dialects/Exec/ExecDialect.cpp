@@ -3,16 +3,26 @@
 #include "dialects/Exec/Exec.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace sheaf::exec;
 
 #include "dialects/Exec/ExecDialect.cpp.inc"
+#include "dialects/Exec/ExecEnums.cpp.inc"
 #include "dialects/Exec/ExecInterfaces.cpp.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/Exec/ExecAttrs.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/Exec/ExecOps.cpp.inc"
 
 void ExecDialect::initialize() {
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "dialects/Exec/ExecAttrs.cpp.inc"
+      >();
   addOperations<
 #define GET_OP_LIST
 #include "dialects/Exec/ExecOps.cpp.inc"
@@ -66,7 +76,7 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribut
       return op->emitOpError() << "has " << name << " = " << value
                                << ", expected an i64 of at least 0";
   }
-  if (name == kTableAttr) {
+  if (name == kTableAttr || name == kCollectivesAttr) {
     auto table = dyn_cast<ArrayAttr>(value);
     if (!table || !llvm::all_of(table, llvm::IsaPred<DictionaryAttr>))
       return op->emitOpError() << "has " << name << " = " << value
@@ -205,6 +215,89 @@ LogicalResult MatmulOp::verify() {
     if (last > elements)
       return emitOpError("operand ") << operand << " reaches element " << last
                                      << " of a buffer of " << elements;
+  }
+  return success();
+}
+
+int64_t CollectiveOp::getGroupSize() {
+  int64_t size = 1;
+  for (int64_t axis : getSizes())
+    size *= axis;
+  return size;
+}
+
+LogicalResult CollectiveOp::verify() {
+  if (getRead().size() != 1 || getWritten().size() != 1)
+    return emitOpError("reads one buffer and writes one");
+  if (getSizes().size() != getStrides().size() || getSizes().size() > 8)
+    return emitOpError("has ") << getSizes().size() << " sizes and " << getStrides().size()
+                               << " strides, expected one for each of at most eight axes";
+  int64_t group = 1;
+  for (auto [size, stride] : llvm::zip_equal(getSizes(), getStrides()))
+    if (size < 1 || stride < 1 || __builtin_mul_overflow(group, size, &group) ||
+        group > INT32_MAX)
+      return emitOpError("has the axis ")
+             << size << " with stride " << stride
+             << ", expected at least 1 each and a group of at most 2^31 - 1 ranks";
+  bool reduces = getKind() == Transfer::AllReduce || getKind() == Transfer::ReduceScatter;
+  StringRef name = stringifyTransfer(getKind());
+  if (reduces != getReduction().has_value())
+    return emitOpError(name) << (reduces ? " needs a reduction: sum, max or min"
+                                         : " has a reduction, expected none");
+  auto from = cast<MemRefType>(getRead()[0].getType());
+  auto to = cast<MemRefType>(getWritten()[0].getType());
+  if (from.getElementType() != to.getElementType())
+    return emitOpError("reads elements of ")
+           << from.getElementType() << " and writes " << to.getElementType();
+  int64_t expected = from.getNumElements();
+  bool isCut = getKind() == Transfer::ReduceScatter || getKind() == Transfer::AllToAll;
+  bool isJoined = getKind() == Transfer::AllGather || getKind() == Transfer::AllToAll;
+  if (getKind() == Transfer::AllGather && __builtin_mul_overflow(expected, group, &expected))
+    return emitOpError("gathers more elements than 64 bits count");
+  if (getKind() == Transfer::ReduceScatter) {
+    if (expected % group)
+      return emitOpError("cuts ") << expected << " elements for a group of " << group
+                                  << ", expected a multiple";
+    expected /= group;
+  }
+  if (to.getNumElements() != expected)
+    return emitOpError(name) << " in a group of " << group << " of " << from << " fills "
+                             << expected << " elements, expected " << to << " to have as many";
+  auto checkSlices = [&](StringRef what, int64_t slices, bool isAllowed,
+                         int64_t elements) -> LogicalResult {
+    if (slices == 1)
+      return success();
+    if (!isAllowed)
+      return emitOpError(name) << " has " << what << " " << slices << ", expected none";
+    if (slices < 1 || elements % group || (elements / group) % slices)
+      return emitOpError(what) << " " << slices << " and a group of " << group
+                               << " do not divide the buffer's " << elements << " elements";
+    return success();
+  };
+  if (failed(checkSlices("cut", getCut(), isCut, from.getNumElements())) ||
+      failed(checkSlices("join", getJoin(), isJoined, to.getNumElements())))
+    return failure();
+  if (getKind() == Transfer::AllToAll && from.getNumElements() % group)
+    return emitOpError("cuts ") << from.getNumElements() << " elements for a group of " << group
+                                << ", expected a multiple";
+  if (getRoot() < 0 || getRoot() >= group || (getRoot() && getKind() != Transfer::Broadcast))
+    return emitOpError("has the root ") << getRoot() << ", expected a member of a broadcast, 0 to "
+                                        << group - 1;
+  std::optional<ArrayRef<int64_t>> targets = getTargets();
+  if ((getKind() == Transfer::Permute) != targets.has_value())
+    return emitOpError(name) << (targets ? " has targets, expected none"
+                                              : " needs targets, one for each member");
+  if (targets) {
+    llvm::SmallBitVector taken(group);
+    if (int64_t(targets->size()) != group)
+      return emitOpError("has ") << targets->size() << " targets for a group of " << group;
+    for (int64_t target : *targets) {
+      if (target < -1 || target >= group || (target >= 0 && taken.test(target)))
+        return emitOpError("has the target ")
+               << target << ", expected each member once at most, or -1";
+      if (target >= 0)
+        taken.set(target);
+    }
   }
   return success();
 }

@@ -3,6 +3,7 @@
 #ifndef SHEAF_EXEC_OPS_TD
 #define SHEAF_EXEC_OPS_TD
 
+include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
 include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -21,6 +22,7 @@ def Exec_Dialect : Dialect {
   }];
   let dependentDialects = ["::mlir::memref::MemRefDialect"];
   let hasOperationAttrVerify = 1;
+  let useDefaultAttributePrinterParser = 1;
 }
 
 class Exec_Op<string mnemonic, list<Trait> traits = []>
@@ -187,6 +189,79 @@ def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments,
     $callee (`reads` `(` $read^ `:` type($read) `)`)?
     (`writes` `(` $written^ `:` type($written) `)`)? (`scratch` $scratch^)? attr-dict
   }];
+}
+
+//===----------------------------------------------------------------------===//
+// Between ranks
+//===----------------------------------------------------------------------===//
+
+// The numbers are those of the C ABI.
+def Exec_Transfer : I32EnumAttr<"Transfer", "what a transfer does", [
+    I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
+    I32EnumAttrCase<"AllGather", 1, "all_gather">,
+    I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">,
+    I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
+    I32EnumAttrCase<"Permute", 4, "permute">,
+    I32EnumAttrCase<"Broadcast", 5, "broadcast">]> {
+  let cppNamespace = "::sheaf::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_TransferAttr : EnumAttr<Exec_Dialect, Exec_Transfer, "transfer"> {
+  let assemblyFormat = "$value";
+}
+def Exec_Reduction : I32EnumAttr<"Reduction", "how contributions are combined", [
+    I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">,
+    I32EnumAttrCase<"Min", 2, "min">]> {
+  let cppNamespace = "::sheaf::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_ReductionAttr : EnumAttr<Exec_Dialect, Exec_Reduction, "reduction"> {
+  let assemblyFormat = "$value";
+}
+
+def Exec_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
+
+def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
+  let summary = "moves data between the ranks of a group";
+  let description = [{
+    Starts a transfer and waits for it. The group of a rank are the ranks that
+    differ from it only along the axes `sizes` x `strides`: how many places an axis
+    has, and by how much the rank grows with one step along it; members are numbered
+    with the first axis outermost. The elements of a buffer that is cut into parts
+    are [slices, parts, run], part j for member j: `cut` gives the slices of the
+    buffer read, `join` those of the buffer written (1, where not written: the parts
+    follow one another). `targets` has, for each member of a permutation, the one
+    that it sends to, or -1: nobody; who gets nothing gets zeros. `root` is the
+    member that a broadcast comes from. `about` says what asked for it: it goes to
+    the manifest.
+
+    Example:
+
+    ```mlir
+    exec.collective all_reduce by sum reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [4] strides [2]
+    exec.collective all_gather reads(%a : memref<4x3xf32>) writes(%c : memref<4x6xf32>) sizes [2] strides [1] join 4
+    exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] targets [1, 0]
+    ```
+  }];
+  let arguments = (ins Exec_TransferAttr:$kind, OptionalAttr<Exec_ReductionAttr>:$reduction,
+                       Variadic<Exec_Memory>:$read, Variadic<Exec_Memory>:$written,
+                       DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides,
+                       DefaultValuedAttr<Exec_I64, "1">:$cut,
+                       DefaultValuedAttr<Exec_I64, "1">:$join,
+                       DefaultValuedAttr<Exec_I64, "0">:$root,
+                       OptionalAttr<DenseI64ArrayAttr>:$targets,
+                       OptionalAttr<DictionaryAttr>:$about);
+  let assemblyFormat = [{
+    $kind (`by` $reduction^)? `reads` `(` $read `:` type($read) `)`
+    `writes` `(` $written `:` type($written) `)` `sizes` $sizes `strides` $strides
+    (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`targets` $targets^)?
+    (`about` $about^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    /// Ranks that take part, this one counted.
+    int64_t getGroupSize();
+  }];
+  let hasVerifier = 1;
 }
 
 #endif // SHEAF_EXEC_OPS_TD

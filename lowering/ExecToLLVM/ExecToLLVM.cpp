@@ -17,8 +17,9 @@ using namespace sheaf;
 using namespace sheaf::exec;
 
 /// The fields of SheafContext and SheafDevice, in order (abi.h).
-enum ContextField { kDevice, kBuffers, kArena };
+enum ContextField { kDevice, kBuffers, kArena, kRuntime, kCommunicator };
 enum DeviceField { kLaunch, kMatmul, kCopy };
+enum CommunicatorField { kStart, kWait };
 
 static FailureOr<SheafType> abiType(Operation *op, Type type) {
   if (type.isF64())
@@ -30,6 +31,25 @@ static FailureOr<SheafType> abiType(Operation *op, Type type) {
   if (type.isF16())
     return SHEAF_F16;
   return op->emitError("a matrix product of ") << type << " is not supported";
+}
+
+/// The element type of a transfer.
+static FailureOr<SheafType> transferType(Operation *op, Type type) {
+  if (isa<Float8E4M3FNType>(type))
+    return SHEAF_F8E4M3;
+  if (isa<Float8E5M2Type>(type))
+    return SHEAF_F8E5M2;
+  if (type.isInteger(64))
+    return SHEAF_I64;
+  if (type.isInteger(32))
+    return SHEAF_I32;
+  if (type.isInteger(8))
+    return SHEAF_I8;
+  if (type.isInteger(1))
+    return SHEAF_I1;
+  if (type.isF64() || type.isF32() || type.isBF16() || type.isF16())
+    return abiType(op, type);
+  return op->emitError("a transfer of ") << type << " is not supported";
 }
 
 namespace {
@@ -48,7 +68,9 @@ public:
 
   FailureOr<LLVM::GlobalOp> launch(LaunchOp op);
   FailureOr<LLVM::GlobalOp> matmul(MatmulOp op);
+  FailureOr<LLVM::GlobalOp> collective(CollectiveOp op);
   ArrayAttr table() { return builder.getArrayAttr(entries); }
+  ArrayAttr collectives() { return builder.getArrayAttr(transfers); }
 
 private:
   ModuleOp module;
@@ -56,7 +78,7 @@ private:
   MLIRContext *context;
   OpBuilder builder;
   Type i32, i64, f64, ptr;
-  SmallVector<Attribute> entries;
+  SmallVector<Attribute> entries, transfers;
   llvm::StringMap<LLVM::GlobalOp> globals;
 
   int32_t addEntry(StringRef kind, const Twine &name, double flops, double bytes, Location loc);
@@ -306,6 +328,66 @@ FailureOr<LLVM::GlobalOp> Descriptions::matmul(MatmulOp op) {
       });
 }
 
+FailureOr<LLVM::GlobalOp> Descriptions::collective(CollectiveOp op) {
+  auto type = cast<MemRefType>(op.getRead()[0].getType());
+  FailureOr<SheafType> element = transferType(op, type.getElementType());
+  if (failed(element))
+    return failure();
+  // The attributes say all there is to say, but for the shapes.
+  std::string key = "collective ";
+  llvm::raw_string_ostream(key) << type << op->getDiscardableAttrDictionary()
+                                << op->getPropertiesAsAttribute();
+  auto it = globals.find(key);
+  if (it != globals.end())
+    return it->second;
+
+  int32_t id = transfers.size();
+  NamedAttrList entry(op.getAbout() ? *op.getAbout() : DictionaryAttr::get(context));
+  entry.set("loc", builder.getStringAttr(locationText(op.getLoc())));
+  transfers.push_back(entry.getDictionary(context));
+
+  Location loc = module.getLoc();
+  SmallVector<int64_t> sizes(op.getSizes()), strides(op.getStrides());
+  int32_t axes = sizes.size();
+  sizes.resize(SHEAF_GROUP_AXES, 1);
+  strides.resize(SHEAF_GROUP_AXES, 1);
+  std::optional<ArrayRef<int64_t>> targets = op.getTargets();
+  std::string targetsName = ("targets_" + Twine(id)).str();
+  if (targets) {
+    builder.setInsertionPointToStart(module.getBody());
+    auto array = LLVM::LLVMArrayType::get(i64, targets->size());
+    LLVM::GlobalOp::create(
+        builder, loc, array, /*isConstant=*/true, LLVM::Linkage::Internal, targetsName,
+        DenseElementsAttr::get(RankedTensorType::get(targets->size(), i64), *targets));
+  }
+  SmallVector<Type> fields(6, i32);
+  fields.append(2 * SHEAF_GROUP_AXES + 4, i64);
+  fields.push_back(ptr);
+  return addGlobal(key, "collective_" + Twine(id),
+                   LLVM::LLVMStructType::getLiteral(context, fields), [&](OpBuilder &b) {
+                     SmallVector<Value> values;
+                     auto add = [&](Type type, int64_t number) {
+                       values.push_back(LLVM::ConstantOp::create(b, loc, type, number));
+                     };
+                     for (int32_t number :
+                          {static_cast<int32_t>(op.getKind()),
+                           static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
+                           static_cast<int32_t>(*element), id, axes, 0})
+                       add(i32, number);
+                     for (int64_t number : llvm::concat<int64_t>(sizes, strides))
+                       add(i64, number);
+                     for (int64_t number :
+                          {type.getNumElements(), static_cast<int64_t>(op.getCut()),
+                           static_cast<int64_t>(op.getJoin()),
+                           static_cast<int64_t>(op.getRoot())})
+                       add(i64, number);
+                     values.push_back(
+                         targets ? Value(LLVM::AddressOfOp::create(b, loc, ptr, targetsName))
+                                 : Value(LLVM::ZeroOp::create(b, loc, ptr)));
+                     return values;
+                   });
+}
+
 //===----------------------------------------------------------------------===//
 // Functions
 //===----------------------------------------------------------------------===//
@@ -458,6 +540,24 @@ LogicalResult HostWriter::writeOp(Operation *op) {
                 number(loc, bytes)});
     return success();
   }
+  if (auto collective = dyn_cast<CollectiveOp>(op)) {
+    auto description = descriptions.collective(collective);
+    if (failed(description))
+      return failure();
+    Value communicator = field(loc, contextArgument, kCommunicator);
+    auto start = LLVM::LLVMFunctionType::get(i64, {ptr, ptr, ptr, ptr});
+    Value handle =
+        LLVM::CallOp::create(builder, loc, start,
+                             ValueRange{field(loc, communicator, kStart), contextArgument,
+                                        LLVM::AddressOfOp::create(builder, loc, *description),
+                                        values.lookup(collective.getRead()[0]),
+                                        values.lookup(collective.getWritten()[0])})
+            .getResult();
+    auto wait = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {ptr, i64});
+    LLVM::CallOp::create(builder, loc, wait,
+                         ValueRange{field(loc, communicator, kWait), contextArgument, handle});
+    return success();
+  }
   if (auto call = dyn_cast<exec::CallOp>(op)) {
     if (!call.getScratch())
       return op->emitOpError("is not placed; run exec-place first");
@@ -485,6 +585,7 @@ struct ExecToLLVM : sheaf::impl::ExecToLLVMBase<ExecToLLVM> {
       function.erase();
     }
     module->setAttr(kTableAttr, descriptions.table());
+    module->setAttr(kCollectivesAttr, descriptions.collectives());
   }
 };
 } // namespace

@@ -1,0 +1,95 @@
+// RUN: sheaf-opt %s --split-input-file --verify-diagnostics
+
+func.func @reduction(%a: memref<8xf32>, %b: memref<8xf32>) {
+  // expected-error @below {{all_reduce needs a reduction: sum, max or min}}
+  exec.collective all_reduce reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [4] strides [1]
+  return
+}
+
+// -----
+
+func.func @no_reduction(%a: memref<8xf32>, %b: memref<16xf32>) {
+  // expected-error @below {{all_gather has a reduction, expected none}}
+  exec.collective all_gather by sum reads(%a : memref<8xf32>) writes(%b : memref<16xf32>) sizes [2] strides [1]
+  return
+}
+
+// -----
+
+func.func @axes(%a: memref<8xf32>, %b: memref<16xf32>) {
+  // expected-error @below {{has 2 sizes and 1 strides, expected one for each of at most eight axes}}
+  exec.collective all_gather reads(%a : memref<8xf32>) writes(%b : memref<16xf32>) sizes [2, 1] strides [1]
+  return
+}
+
+// -----
+
+func.func @size(%a: memref<8xf32>, %b: memref<8xf32>) {
+  // expected-error @below {{has the axis 0 with stride 1, expected at least 1 each}}
+  exec.collective broadcast reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [0] strides [1]
+  return
+}
+
+// -----
+
+func.func @elements(%a: memref<8xf32>, %b: memref<8xf32>) {
+  // expected-error @below {{all_gather in a group of 2 of 'memref<8xf32>' fills 16 elements, expected 'memref<8xf32>' to have as many}}
+  exec.collective all_gather reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1]
+  return
+}
+
+// -----
+
+func.func @scatter(%a: memref<9xf32>, %b: memref<4xf32>) {
+  // expected-error @below {{cuts 9 elements for a group of 2, expected a multiple}}
+  exec.collective reduce_scatter by sum reads(%a : memref<9xf32>) writes(%b : memref<4xf32>) sizes [2] strides [1]
+  return
+}
+
+// -----
+
+func.func @type(%a: memref<8xf32>, %b: memref<8xi32>) {
+  // expected-error @below {{reads elements of 'f32' and writes 'i32'}}
+  exec.collective all_to_all reads(%a : memref<8xf32>) writes(%b : memref<8xi32>) sizes [2] strides [1]
+  return
+}
+
+// -----
+
+func.func @slices(%a: memref<8xf32>, %b: memref<8xf32>) {
+  // expected-error @below {{cut 3 and a group of 2 do not divide the buffer's 8 elements}}
+  exec.collective all_to_all reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] cut 3
+  return
+}
+
+// -----
+
+func.func @join(%a: memref<8xf32>, %b: memref<4xf32>) {
+  // expected-error @below {{reduce_scatter has join 2, expected none}}
+  exec.collective reduce_scatter by sum reads(%a : memref<8xf32>) writes(%b : memref<4xf32>) sizes [2] strides [1] join 2
+  return
+}
+
+// -----
+
+func.func @root(%a: memref<8xf32>, %b: memref<8xf32>) {
+  // expected-error @below {{has the root 2, expected a member of a broadcast, 0 to 1}}
+  exec.collective broadcast reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] root 2
+  return
+}
+
+// -----
+
+func.func @targets(%a: memref<8xf32>, %b: memref<8xf32>) {
+  // expected-error @below {{has the target 1, expected each member once at most, or -1}}
+  exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] targets [1, 1]
+  return
+}
+
+// -----
+
+func.func @no_targets(%a: memref<8xf32>, %b: memref<8xf32>) {
+  // expected-error @below {{permute needs targets, one for each member}}
+  exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1]
+  return
+}
