@@ -1,8 +1,10 @@
 //===- Register.cpp - Dialects and passes of Sheaf ------------------------===//
 
 #include "compiler/Compile.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "lowering/DistToNN/DistToNN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
 #include "lowering/NNToLinalg/NNToLinalg.h"
@@ -18,7 +20,7 @@
 #include "mlir/Transforms/Passes.h"
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
-  registry.insert<nn::NNDialect, exec::ExecDialect, mlir::func::FuncDialect,
+  registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, mlir::func::FuncDialect,
                   mlir::arith::ArithDialect, mlir::scf::SCFDialect,
                   mlir::memref::MemRefDialect, mlir::LLVM::LLVMDialect>();
   mlir::func::registerInlinerExtension(registry);
@@ -36,6 +38,7 @@ void sheaf::registerSheafPasses() {
   registerPrecisionPasses();
   registerRecomputePasses();
   registerStepPasses();
+  registerDistToNNPasses();
   registerExecToLLVMPasses();
   cpu::registerKernelPasses();
 }

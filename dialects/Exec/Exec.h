@@ -44,6 +44,9 @@ inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
 /// [kind, name] for each argument, with a third element where there is more to
 /// say: the nn.param of a parameter, the value of a scalar.
 inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
+/// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a mesh of N
+/// axes.
+inline constexpr llvm::StringLiteral kCoordinatesAttr = "exec.coordinates";
 /// On a lowered kernel: the size of its index space, and the items of a task (from
 /// shapes alone).
 inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";

@@ -219,85 +219,87 @@ LogicalResult MatmulOp::verify() {
   return success();
 }
 
-int64_t CollectiveOp::getGroupSize() {
-  int64_t size = 1;
-  for (int64_t axis : getSizes())
-    size *= axis;
-  return size;
-}
-
-LogicalResult CollectiveOp::verify() {
-  if (getRead().size() != 1 || getWritten().size() != 1)
-    return emitOpError("reads one buffer and writes one");
-  if (getSizes().size() != getStrides().size() || getSizes().size() > 8)
-    return emitOpError("has ") << getSizes().size() << " sizes and " << getStrides().size()
+/// What holds of a transfer on buffers and of one on tensors.
+template <typename Op>
+static LogicalResult verifyTransfer(Op op, ShapedType from, ShapedType to) {
+  if (op.getSizes().size() != op.getStrides().size() || op.getSizes().size() > 8)
+    return op.emitOpError("has ") << op.getSizes().size() << " sizes and " << op.getStrides().size()
                                << " strides, expected one for each of at most eight axes";
   int64_t group = 1;
-  for (auto [size, stride] : llvm::zip_equal(getSizes(), getStrides()))
+  for (auto [size, stride] : llvm::zip_equal(op.getSizes(), op.getStrides()))
     if (size < 1 || stride < 1 || __builtin_mul_overflow(group, size, &group) ||
         group > INT32_MAX)
-      return emitOpError("has the axis ")
+      return op.emitOpError("has the axis ")
              << size << " with stride " << stride
              << ", expected at least 1 each and a group of at most 2^31 - 1 ranks";
-  bool reduces = getKind() == Transfer::AllReduce || getKind() == Transfer::ReduceScatter;
-  StringRef name = stringifyTransfer(getKind());
-  if (reduces != getReduction().has_value())
-    return emitOpError(name) << (reduces ? " needs a reduction: sum, max or min"
+  bool reduces = op.getKind() == Transfer::AllReduce || op.getKind() == Transfer::ReduceScatter;
+  StringRef name = stringifyTransfer(op.getKind());
+  if (reduces != op.getReduction().has_value())
+    return op.emitOpError(name) << (reduces ? " needs a reduction: sum, max or min"
                                          : " has a reduction, expected none");
-  auto from = cast<MemRefType>(getRead()[0].getType());
-  auto to = cast<MemRefType>(getWritten()[0].getType());
   if (from.getElementType() != to.getElementType())
-    return emitOpError("reads elements of ")
+    return op.emitOpError("reads elements of ")
            << from.getElementType() << " and writes " << to.getElementType();
   int64_t expected = from.getNumElements();
-  bool isCut = getKind() == Transfer::ReduceScatter || getKind() == Transfer::AllToAll;
-  bool isJoined = getKind() == Transfer::AllGather || getKind() == Transfer::AllToAll;
-  if (getKind() == Transfer::AllGather && __builtin_mul_overflow(expected, group, &expected))
-    return emitOpError("gathers more elements than 64 bits count");
-  if (getKind() == Transfer::ReduceScatter) {
+  bool isCut = op.getKind() == Transfer::ReduceScatter || op.getKind() == Transfer::AllToAll;
+  bool isJoined = op.getKind() == Transfer::AllGather || op.getKind() == Transfer::AllToAll;
+  if (op.getKind() == Transfer::AllGather && __builtin_mul_overflow(expected, group, &expected))
+    return op.emitOpError("gathers more elements than 64 bits count");
+  if (op.getKind() == Transfer::ReduceScatter) {
     if (expected % group)
-      return emitOpError("cuts ") << expected << " elements for a group of " << group
+      return op.emitOpError("cuts ") << expected << " elements for a group of " << group
                                   << ", expected a multiple";
     expected /= group;
   }
   if (to.getNumElements() != expected)
-    return emitOpError(name) << " in a group of " << group << " of " << from << " fills "
+    return op.emitOpError(name) << " in a group of " << group << " of " << from << " fills "
                              << expected << " elements, expected " << to << " to have as many";
   auto checkSlices = [&](StringRef what, int64_t slices, bool isAllowed,
                          int64_t elements) -> LogicalResult {
     if (slices == 1)
       return success();
     if (!isAllowed)
-      return emitOpError(name) << " has " << what << " " << slices << ", expected none";
+      return op.emitOpError(name) << " has " << what << " " << slices << ", expected none";
     if (slices < 1 || elements % group || (elements / group) % slices)
-      return emitOpError(what) << " " << slices << " and a group of " << group
+      return op.emitOpError(what) << " " << slices << " and a group of " << group
                                << " do not divide the buffer's " << elements << " elements";
     return success();
   };
-  if (failed(checkSlices("cut", getCut(), isCut, from.getNumElements())) ||
-      failed(checkSlices("join", getJoin(), isJoined, to.getNumElements())))
+  if (failed(checkSlices("cut", op.getCut(), isCut, from.getNumElements())) ||
+      failed(checkSlices("join", op.getJoin(), isJoined, to.getNumElements())))
     return failure();
-  if (getKind() == Transfer::AllToAll && from.getNumElements() % group)
-    return emitOpError("cuts ") << from.getNumElements() << " elements for a group of " << group
+  if (op.getKind() == Transfer::AllToAll && from.getNumElements() % group)
+    return op.emitOpError("cuts ") << from.getNumElements() << " elements for a group of " << group
                                 << ", expected a multiple";
-  if (getRoot() < 0 || getRoot() >= group || (getRoot() && getKind() != Transfer::Broadcast))
-    return emitOpError("has the root ") << getRoot() << ", expected a member of a broadcast, 0 to "
+  if (op.getRoot() < 0 || op.getRoot() >= group || (op.getRoot() && op.getKind() != Transfer::Broadcast))
+    return op.emitOpError("has the root ") << op.getRoot() << ", expected a member of a broadcast, 0 to "
                                         << group - 1;
-  std::optional<ArrayRef<int64_t>> targets = getTargets();
-  if ((getKind() == Transfer::Permute) != targets.has_value())
-    return emitOpError(name) << (targets ? " has targets, expected none"
+  std::optional<ArrayRef<int64_t>> targets = op.getTargets();
+  if ((op.getKind() == Transfer::Permute) != targets.has_value())
+    return op.emitOpError(name) << (targets ? " has targets, expected none"
                                               : " needs targets, one for each member");
   if (targets) {
     llvm::SmallBitVector taken(group);
     if (int64_t(targets->size()) != group)
-      return emitOpError("has ") << targets->size() << " targets for a group of " << group;
+      return op.emitOpError("has ") << targets->size() << " targets for a group of " << group;
     for (int64_t target : *targets) {
       if (target < -1 || target >= group || (target >= 0 && taken.test(target)))
-        return emitOpError("has the target ")
+        return op.emitOpError("has the target ")
                << target << ", expected each member once at most, or -1";
       if (target >= 0)
         taken.set(target);
     }
   }
   return success();
+}
+
+LogicalResult CollectiveOp::verify() {
+  if (getRead().size() != 1 || getWritten().size() != 1)
+    return emitOpError("reads one buffer and writes one");
+  return verifyTransfer(*this, cast<ShapedType>(getRead()[0].getType()),
+                        cast<ShapedType>(getWritten()[0].getType()));
+}
+
+LogicalResult TransferOp::verify() {
+  return verifyTransfer(*this, getInput().getType(), getType());
 }

@@ -33,6 +33,11 @@ def Exec_Memory : Type<
   "memref of integers or floats of static shape without zeros and identity layout",
   "::mlir::MemRefType">;
 
+def Exec_Tensor : Type<
+  CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && "
+        "::llvm::cast<::mlir::RankedTensorType>($_self).hasStaticShape()">,
+  "ranked tensor of static shape", "::mlir::RankedTensorType">;
+
 /// An op that reads some buffers and writes others.
 def Exec_AccessOpInterface : OpInterface<"AccessOpInterface"> {
   let cppNamespace = "::sheaf::exec";
@@ -257,9 +262,35 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
     (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`targets` $targets^)?
     (`about` $about^)? attr-dict
   }];
-  let extraClassDeclaration = [{
-    /// Ranks that take part, this one counted.
-    int64_t getGroupSize();
+  let hasVerifier = 1;
+}
+
+def Exec_TransferOp : Exec_Op<"transfer", [Pure]> {
+  let summary = "a collective that has no buffers yet";
+  let description = [{
+    What `exec.collective` does, on tensors: `nn-to-exec` gives it its buffers. The
+    mesh is forgotten: a group is sizes and strides, and the shapes are exact, without
+    padding to cut off.
+
+    Example:
+
+    ```mlir
+    %y = exec.transfer all_reduce by sum %x sizes [4] strides [2] : (tensor<8xf32>) -> tensor<8xf32>
+    %z = exec.transfer all_gather %y sizes [2] strides [1] : (tensor<8xf32>) -> tensor<16xf32>
+    ```
+  }];
+  let arguments = (ins Exec_TransferAttr:$kind, OptionalAttr<Exec_ReductionAttr>:$reduction,
+                       Exec_Tensor:$input, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$strides,
+                       DefaultValuedAttr<Exec_I64, "1">:$cut,
+                       DefaultValuedAttr<Exec_I64, "1">:$join,
+                       DefaultValuedAttr<Exec_I64, "0">:$root,
+                       OptionalAttr<DenseI64ArrayAttr>:$targets,
+                       OptionalAttr<DictionaryAttr>:$about);
+  let results = (outs Exec_Tensor:$result);
+  let assemblyFormat = [{
+    $kind (`by` $reduction^)? $input `sizes` $sizes `strides` $strides
+    (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`targets` $targets^)?
+    (`about` $about^)? attr-dict `:` functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }

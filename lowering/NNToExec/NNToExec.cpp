@@ -420,6 +420,8 @@ ArrayAttr FunctionLowering::entryBuffers() {
       names.push_back(bufferName(builder, "batch", role.getValue()));
     else if (function.getArgAttr(i, nn::kRngAttr))
       names.push_back(bufferName(builder, "rng", "rng"));
+    else if (function.getArgAttr(i, kCoordinatesAttr))
+      names.push_back(bufferName(builder, "coordinates", "coordinates"));
     else if (auto scalar = function.getArgAttrOfType<StringAttr>(i, nn::kScalarAttr))
       names.push_back(bufferName(builder, scalar.getValue() == "step" ? "step" : "scalar",
                                  scalar.getValue(), function.getArgAttr(i, "nn.default")));
@@ -864,6 +866,15 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
   }
   if (auto fused = dyn_cast<nn::FusedOp>(op)) {
     lowerFused(fused);
+    return success();
+  }
+  if (auto transfer = dyn_cast<TransferOp>(op)) {
+    Value read = lookup(transfer.getInput());
+    CollectiveOp::create(builder, op->getLoc(), transfer.getKindAttr(),
+                         transfer.getReductionAttr(), read, destination(transfer),
+                         transfer.getSizesAttr(), transfer.getStridesAttr(),
+                         transfer.getCutAttr(), transfer.getJoinAttr(), transfer.getRootAttr(),
+                         transfer.getTargetsAttr(), transfer.getAboutAttr());
     return success();
   }
   if (!op->getDialect() || op->getNumRegions() > 0 || !isMemoryEffectFree(op) ||
