@@ -224,7 +224,9 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
   int64_t parameters = 0;
   for (const llvm::json::Value &value : *manifest.getArray("buffers")) {
     const llvm::json::Object &buffer = *value.getAsObject();
-    const llvm::json::Array &shape = *buffer.getArray("shape");
+    // Of the whole tensor, where a rank holds a part.
+    const llvm::json::Array *global = buffer.getArray("global_shape");
+    const llvm::json::Array &shape = global ? *global : *buffer.getArray("shape");
     llvm::StringRef kind = *buffer.getString("kind"), name = *buffer.getString("name");
     if (kind == "parameter") {
       int64_t elements = 1;
@@ -270,7 +272,6 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   manifest["target"] = "cpu";
   manifest["cpu"] = processor->name;
   manifest["cpu_features"] = std::move(features);
-  manifest["mesh"] = llvm::json::Object{{"axes", llvm::json::Array()}, {"ranks", 1}};
   manifest["model"] = describeModel(manifest, module);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(manifest));

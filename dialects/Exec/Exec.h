@@ -42,11 +42,19 @@ inline constexpr int64_t kMaxScratchBytes = int64_t(1) << 48;
 inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
 /// On a function on buffers: it is an entry of the artifact. An array with one
 /// [kind, name] for each argument, with a third element where there is more to
-/// say: the nn.param of a parameter, the value of a scalar.
+/// say (the nn.param of a parameter, the value of a scalar; else unit) and a fourth
+/// where the buffer is a rank's part of a whole tensor: its layout.
 inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
 /// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a mesh of N
 /// axes.
 inline constexpr llvm::StringLiteral kCoordinatesAttr = "exec.coordinates";
+/// On an argument or result of an entry: where the rank's part lies in the whole
+/// tensor, a dictionary {global = array<i64: ...>, axes = [["dp"], []], blocks =
+/// array<i64: ...>}: the whole shape, and for each dimension the axes of the mesh that
+/// cut it, the outermost first, and how many blocks they cut, each for itself.
+inline constexpr llvm::StringLiteral kLayoutAttr = "exec.layout";
+/// On a module: the axes of its mesh, [["dp", 4], ["tp", 2]], the outermost first.
+inline constexpr llvm::StringLiteral kMeshAttr = "exec.mesh";
 /// On a lowered kernel: the size of its index space, and the items of a task (from
 /// shapes alone).
 inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";

@@ -54,8 +54,8 @@ static LogicalResult verifyEntry(Operation *op, Attribute value) {
                              << function.getNumArguments() << " arguments";
   for (auto [item, type] : llvm::zip_equal(entry, function.getArgumentTypes())) {
     auto parts = dyn_cast<ArrayAttr>(item);
-    if (!parts || parts.size() < 2 || parts.size() > 3 || !isa<StringAttr>(parts[0]) ||
-        !isa<StringAttr>(parts[1]))
+    if (!parts || parts.size() < 2 || parts.size() > 4 || !isa<StringAttr>(parts[0]) ||
+        !isa<StringAttr>(parts[1]) || (parts.size() > 3 && !isa<DictionaryAttr>(parts[3])))
       return op->emitOpError() << "has " << item << " in " << kEntryAttr
                                << ", expected [\"kind\", \"name\"] and, for some kinds, more";
     if (!isMemory(type))

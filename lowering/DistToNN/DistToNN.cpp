@@ -20,6 +20,10 @@ using namespace sheaf;
 
 namespace {
 
+/// On an argument or result: the shape of the whole tensor, where it does not follow
+/// from the local one.
+constexpr llvm::StringLiteral kGlobalAttr = "dist.global_shape";
+
 /// An axis, or a part of one, as the communicator knows it: how many places it has,
 /// and by how much the rank grows with one step along it.
 struct Steps {
@@ -41,6 +45,7 @@ private:
 
   LogicalResult check();
   void addCoordinates();
+  void addLayouts();
   LogicalResult lower(Operation *op);
   LogicalResult lowerPermute(dist::PermuteOp op);
 
@@ -54,6 +59,14 @@ private:
   Value padded(nn::Emit &emit, Value value, int64_t dim, int64_t size);
   Value cut(nn::Emit &emit, Value value, RankedTensorType type);
 };
+
+/// "dp", or "dp:(2)2" of a part of it.
+std::string nameOf(dist::AxisAttr axis) {
+  std::string name = axis.getName().getValue().str();
+  if (!axis.isWhole())
+    name += (":(" + Twine(axis.getOuter()) + ")" + Twine(axis.getSize())).str();
+  return name;
+}
 
 RankedTensorType plainType(Type type) {
   return dist::withPartial(cast<RankedTensorType>(type), nullptr);
@@ -172,12 +185,7 @@ exec::TransferOp Lowering::transfer(dist::CollectiveOpInterface op, exec::Transf
     Steps steps = stepsOf(axis);
     sizes.push_back(steps.size);
     strides.push_back(steps.stride);
-    std::string name;
-    llvm::raw_string_ostream os(name);
-    os << axis.getName().getValue();
-    if (!axis.isWhole())
-      os << ":(" << axis.getOuter() << ")" << axis.getSize();
-    names.push_back(builder.getStringAttr(name));
+    names.push_back(builder.getStringAttr(nameOf(axis)));
   }
   NamedAttrList about;
   about.set("axes", builder.getArrayAttr(names));
@@ -385,6 +393,50 @@ void Lowering::addCoordinates() {
   });
 }
 
+/// Where each argument and result of an entry lies in the whole tensor.
+void Lowering::addLayouts() {
+  auto layoutOf = [&](dist::ShardingAttr sharding, Attribute whole,
+                      RankedTensorType type) -> Attribute {
+    SmallVector<int64_t> global, blocks;
+    SmallVector<Attribute> axes;
+    for (auto [dim, size] : llvm::zip_equal(sharding.getDims(), type.getShape())) {
+      SmallVector<Attribute> names;
+      for (dist::AxisAttr axis : dim.getAxes())
+        names.push_back(builder.getStringAttr(nameOf(axis)));
+      axes.push_back(builder.getArrayAttr(names));
+      global.push_back(size * mesh.getSize(dim.getAxes()));
+      blocks.push_back(dim.getBlocks());
+    }
+    if (auto given = dyn_cast_or_null<DenseI64ArrayAttr>(whole))
+      global.assign(given.asArrayRef().begin(), given.asArrayRef().end());
+    return builder.getDictionaryAttr(
+        {builder.getNamedAttr("global", builder.getDenseI64ArrayAttr(global)),
+         builder.getNamedAttr("axes", builder.getArrayAttr(axes)),
+         builder.getNamedAttr("blocks", builder.getDenseI64ArrayAttr(blocks))});
+  };
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)) {
+        if (!sharding.isReplicated())
+          function.setArgAttr(i, exec::kLayoutAttr,
+                              layoutOf(sharding, function.getArgAttr(i, kGlobalAttr),
+                                       cast<RankedTensorType>(function.getArgumentTypes()[i])));
+        function.removeArgAttr(i, dist::kShardingAttr);
+        function.removeArgAttr(i, kGlobalAttr);
+      }
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (auto sharding =
+              function.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)) {
+        if (!sharding.isReplicated())
+          function.setResultAttr(i, exec::kLayoutAttr,
+                                 layoutOf(sharding, function.getResultAttr(i, kGlobalAttr),
+                                          cast<RankedTensorType>(function.getResultTypes()[i])));
+        function.removeResultAttr(i, StringAttr::get(module.getContext(), dist::kShardingAttr));
+        function.removeResultAttr(i, StringAttr::get(module.getContext(), kGlobalAttr));
+      }
+  }
+}
+
 LogicalResult Lowering::run() {
   if (failed(check()))
     return failure();
@@ -418,6 +470,12 @@ LogicalResult Lowering::run() {
           llvm::map_to_vector(function.getArgumentTypes(), plain),
           llvm::map_to_vector(function.getResultTypes(), plain)));
   });
+  addLayouts();
+  SmallVector<Attribute> axes;
+  for (auto axis : mesh.getAxes().getAsRange<dist::MeshAxisAttr>())
+    axes.push_back(builder.getArrayAttr(
+        {axis.getName(), builder.getI64IntegerAttr(axis.getSize())}));
+  module->setAttr(exec::kMeshAttr, builder.getArrayAttr(axes));
   mesh.erase();
   return success();
 }

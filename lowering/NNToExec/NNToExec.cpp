@@ -413,6 +413,16 @@ static std::pair<Attribute, Attribute> identityOf(Attribute buffer) {
 ArrayAttr FunctionLowering::entryBuffers() {
   SmallVector<Attribute> names;
   StringRef entry = function.getName();
+  // A rank's part says where it lies in the whole.
+  auto addLayout = [&](Attribute layout) {
+    if (!layout)
+      return;
+    SmallVector<Attribute> parts(cast<ArrayAttr>(names.back()).getValue());
+    if (parts.size() < 3)
+      parts.push_back(builder.getUnitAttr());
+    parts.push_back(layout);
+    names.back() = builder.getArrayAttr(parts);
+  };
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
       names.push_back(bufferName(builder, "parameter", param.getName().getValue(), param));
@@ -431,12 +441,14 @@ ArrayAttr FunctionLowering::entryBuffers() {
       names.push_back(bufferName(builder, "input", entry + "." + name.getValue()));
     else
       names.push_back(bufferName(builder, "input", entry + ".arg" + Twine(i)));
+    addLayout(function.getArgAttr(i, kLayoutAttr));
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     if (auto result = function.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr))
       names.push_back(result);
     else
       names.push_back(bufferName(builder, "output", entry + ".out" + Twine(i)));
+    addLayout(function.getResultAttr(i, kLayoutAttr));
   }
   return builder.getArrayAttr(names);
 }

@@ -31,6 +31,32 @@ static FailureOr<StringRef> typeName(Operation *op, Type type) {
   return op->emitError("buffer of element type ") << type << " has no place in an artifact";
 }
 
+/// Where a rank's part of a buffer lies in the whole tensor.
+static LogicalResult describeLayout(func::FuncOp function, StringRef name, DictionaryAttr layout,
+                                    json::Object &buffer) {
+  auto global = layout.getAs<DenseI64ArrayAttr>("global");
+  auto axes = layout.getAs<ArrayAttr>("axes");
+  auto blocks = layout.getAs<DenseI64ArrayAttr>("blocks");
+  size_t rank = buffer.getArray("shape")->size();
+  if (!global || !axes || !blocks || static_cast<size_t>(global.size()) != rank ||
+      axes.size() != rank || static_cast<size_t>(blocks.size()) != rank)
+    return function.emitError("buffer '")
+           << name << "' has the layout " << layout << ", expected global, axes and blocks for "
+           << rank << " dimensions";
+  json::Array sharding;
+  for (Attribute dim : axes) {
+    json::Array names;
+    for (StringAttr axis : cast<ArrayAttr>(dim).getAsRange<StringAttr>())
+      names.push_back(axis.getValue());
+    sharding.push_back(std::move(names));
+  }
+  buffer["global_shape"] = json::Array(global.asArrayRef());
+  buffer["sharding"] = std::move(sharding);
+  if (llvm::any_of(blocks.asArrayRef(), [](int64_t count) { return count != 1; }))
+    buffer["blocks"] = json::Array(blocks.asArrayRef());
+  return success();
+}
+
 FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
   json::Array buffers;
   json::Object entries;
@@ -80,6 +106,9 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
           buffer["frozen"] = param.getFrozen();
           buffer["decay"] = param.getDecay();
         }
+        if (auto layout = parts.size() > 3 ? cast<DictionaryAttr>(parts[3]) : DictionaryAttr())
+          if (failed(describeLayout(function, name, layout, buffer)))
+            return failure();
         if (auto value = parts.size() > 2 ? dyn_cast<FloatAttr>(parts[2]) : FloatAttr())
           buffer["value"] = value.getValueAsDouble();
         buffers.push_back(std::move(buffer));
@@ -117,4 +146,31 @@ void sheaf::describeKernels(ModuleOp module, json::Object &manifest) {
       kernels.push_back(std::move(kernel));
     }
   manifest["kernels"] = std::move(kernels);
+  json::Array collectives;
+  if (auto list = module->getAttrOfType<ArrayAttr>(exec::kCollectivesAttr))
+    for (auto entry : list.getAsRange<DictionaryAttr>()) {
+      json::Object collective;
+      auto text = [&](DictionaryAttr from, StringRef key, StringRef as) {
+        if (auto value = from ? from.getAs<StringAttr>(key) : StringAttr())
+          collective[as] = value.getValue();
+      };
+      text(entry, "loc", "loc");
+      text(entry, "purpose", "purpose");
+      text(entry, "role", "phase");
+      text(entry.getAs<DictionaryAttr>("reason"), "text", "reason");
+      text(entry.getAs<DictionaryAttr>("reason"), "op", "op");
+      collectives.push_back(std::move(collective));
+    }
+  if (!collectives.empty())
+    manifest["collectives"] = std::move(collectives);
+  json::Array axes;
+  int64_t ranks = 1;
+  if (auto mesh = module->getAttrOfType<ArrayAttr>(exec::kMeshAttr))
+    for (auto axis : mesh.getAsRange<ArrayAttr>()) {
+      int64_t size = cast<IntegerAttr>(axis[1]).getInt();
+      axes.push_back(json::Object{{"name", cast<StringAttr>(axis[0]).getValue()},
+                                  {"size", size}});
+      ranks *= size;
+    }
+  manifest["mesh"] = json::Object{{"axes", std::move(axes)}, {"ranks", ranks}};
 }
