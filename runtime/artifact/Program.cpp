@@ -53,7 +53,11 @@ void Program::call(const std::string &name) {
     buffers.push_back(memory[index].data());
   SheafContext context = {CpuDevice::functions(), buffers.data(), arena.data(),
                           &device};
+  if (device.profile)
+    device.profile->beginStep(name);
   int32_t code = artifact.functions[&entry - manifest.entries.data()](&context);
+  if (device.profile)
+    device.profile->endStep();
   try {
     device.throwPending();
   } catch (const Error &error) {

@@ -10,18 +10,13 @@
 #ifndef SHEAF_CPUDEVICE_H
 #define SHEAF_CPUDEVICE_H
 
+#include "sheaf/Profile.h"
 #include "sheaf/ThreadPool.h"
 #include "sheaf/abi.h"
+#include <optional>
 #include <string>
-#include <vector>
 
 namespace sheaf {
-
-/// What one kernel cost so far.
-struct KernelTime {
-  int64_t calls = 0;
-  double seconds = 0;
-};
 
 class CpuDevice {
 public:
@@ -33,17 +28,14 @@ public:
   /// this CpuDevice.
   static const SheafDevice *functions();
 
-  /// Measures the time of each kernel from now on. `kernels` is the length of
-  /// the manifest's "kernels"; copies and zeroing are counted behind it.
-  void startProfile(int64_t kernels);
-  const std::vector<KernelTime> &times() const { return profile; }
+  /// Where the time of calls goes, once it is there.
+  std::optional<Profile> profile;
 
   /// Throws the error that a call inside an entry met, if there is one.
   void throwPending();
 
 private:
   friend struct CpuFunctions;
-  std::vector<KernelTime> profile; // empty: not measured
   std::string error;
 };
 
