@@ -30,14 +30,15 @@ constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 /// One compilation.
 class Compilation {
 public:
-  Compilation(ModuleOp module, const CompileOptions &options)
-      : module(module), options(options) {}
+  Compilation(ModuleOp module, const CompileOptions &options, TimingScope &timing)
+      : module(module), options(options), timing(timing) {}
 
   LogicalResult run(StringRef path);
 
 private:
   ModuleOp module;
   const CompileOptions &options;
+  TimingScope &timing;
   int phase = 0;
   /// The module came in on the floor of models.
   bool isModel = true;
@@ -71,7 +72,8 @@ LogicalResult Compilation::runPasses(ModuleOp root, StringRef name, const Twine 
     return module.emitError("internal: phase '") << name << "' has no pipeline '" << text << "'";
   if (failed(applyPassManagerCLOptions(manager)))
     return failure();
-  applyDefaultTimingPassManagerCLOptions(manager);
+  TimingScope scope = timing.nest("phase " + name.str());
+  manager.enableTiming(scope);
   if (failed(manager.run(root)))
     return failure();
   if (options.dumpPhasesTo.empty())
@@ -170,7 +172,9 @@ static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
 }
 
 LogicalResult Compilation::makeLLVM() {
+  TimingScope scope = timing.nest("manifest");
   FailureOr<llvm::json::Object> entries = describeEntries(module);
+  scope.stop();
   if (failed(entries))
     return failure();
   manifest = std::move(*entries);
@@ -203,7 +207,8 @@ LogicalResult Compilation::writeText(ModuleOp root, StringRef path) {
 
 FailureOr<std::vector<std::string>> Compilation::makeObjects() {
   SmallVector<ModuleOp> modules(kernelParts->getOps<ModuleOp>());
-  return compileModules(modules, module, options.codegen);
+  TimingScope scope = timing.nest("machine code");
+  return compileModules(modules, module, options.codegen, scope);
 }
 
 /// The module's own name, else that of its file.
@@ -254,6 +259,7 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
 }
 
 LogicalResult Compilation::writeArtifact(StringRef path) {
+  TimingScope scope = timing.nest("manifest");
   describeKernels(module, manifest);
   FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
   if (failed(processor))
@@ -276,9 +282,11 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(manifest));
 
+  scope.stop();
   FailureOr<std::vector<std::string>> objects = makeObjects();
   if (failed(objects))
     return failure();
+  scope = timing.nest("link");
   FailureOr<std::string> data = makeDataObject(
       module.getLoc(), {{"sheaf_manifest", text}, {"sheaf_model", modelBytecode}});
   if (failed(data))
@@ -513,6 +521,7 @@ LogicalResult Compilation::run(StringRef path) {
     return module.emitError("is a step already, whose microbatches and recomputation are "
                             "chosen; give --microbatches and --recompute with the model");
   if (floor <= Floor::Step) {
+    TimingScope scope = timing.nest("checks and bytecode");
     if (failed(checkTensors(module)) || (floor == Floor::Model && failed(checkLoss(module))))
       return failure();
     llvm::raw_string_ostream stream(modelBytecode);
@@ -565,6 +574,7 @@ LogicalResult Compilation::run(StringRef path) {
   }
 }
 
-LogicalResult sheaf::compile(ModuleOp module, const CompileOptions &options, StringRef path) {
-  return Compilation(module, options).run(path);
+LogicalResult sheaf::compile(ModuleOp module, const CompileOptions &options, StringRef path,
+                             TimingScope &timing) {
+  return Compilation(module, options, timing).run(path);
 }

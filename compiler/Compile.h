@@ -12,6 +12,7 @@
 #include "lowering/artifact/Artifact.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/DialectRegistry.h"
+#include "mlir/Support/Timing.h"
 #include <map>
 #include <string>
 
@@ -44,9 +45,10 @@ struct CompileOptions {
 
 /// Takes `module` down to `options.emit` and writes it to `path` ("-": standard
 /// output, text floors only). On failure a diagnostic says why and nothing is
-/// written.
+/// written. The phases, their passes, code generation and the link are timed in
+/// `timing`.
 mlir::LogicalResult compile(mlir::ModuleOp module, const CompileOptions &options,
-                            llvm::StringRef path);
+                            llvm::StringRef path, mlir::TimingScope &timing);
 
 } // namespace sheaf
 

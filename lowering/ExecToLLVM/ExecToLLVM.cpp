@@ -1,6 +1,7 @@
 //===- ExecToLLVM.cpp - Host code -----------------------------------------===//
 
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
+#include "lowering/ExecToLLVM/Program.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -15,11 +16,6 @@ namespace sheaf {
 using namespace mlir;
 using namespace sheaf;
 using namespace sheaf::exec;
-
-/// The fields of SheafContext and SheafDevice, in order (abi.h).
-enum ContextField { kDevice, kBuffers, kArena, kRuntime, kCommunicator };
-enum DeviceField { kLaunch, kMatmul, kCopy };
-enum CommunicatorField { kStart, kWait };
 
 static FailureOr<SheafType> abiType(Operation *op, Type type) {
   if (type.isF64())
@@ -52,6 +48,9 @@ static FailureOr<SheafType> transferType(Operation *op, Type type) {
   return op->emitError("a transfer of ") << type << " is not supported";
 }
 
+/// The name of the internal function for `name`: entries export `sheaf_NAME`.
+static std::string bodyName(StringRef name) { return ("body_" + name).str(); }
+
 namespace {
 
 /// Constants that describe launches and products, one for each kernel and each
@@ -66,9 +65,14 @@ public:
       kernelSymbols.emplace(kernels);
   }
 
-  FailureOr<LLVM::GlobalOp> launch(LaunchOp op);
-  FailureOr<LLVM::GlobalOp> matmul(MatmulOp op);
-  FailureOr<LLVM::GlobalOp> collective(CollectiveOp op);
+  /// The index of its description in the artifact's table of descriptions. In it is
+  /// its index in `exec.table`, or in `exec.collectives`.
+  FailureOr<int32_t> launch(LaunchOp op);
+  FailureOr<int32_t> matmul(MatmulOp op);
+  FailureOr<int32_t> collective(CollectiveOp op);
+  /// The name of the description with that index.
+  StringRef nameOf(int32_t index) { return names[index]; }
+  ArrayRef<std::string> descriptions() { return names; }
   ArrayAttr table() { return builder.getArrayAttr(entries); }
   ArrayAttr collectives() { return builder.getArrayAttr(transfers); }
 
@@ -79,52 +83,84 @@ private:
   OpBuilder builder;
   Type i32, i64, f64, ptr;
   SmallVector<Attribute> entries, transfers;
-  llvm::StringMap<LLVM::GlobalOp> globals;
+  llvm::StringMap<int32_t> indices;
+  std::vector<std::string> names;
 
   int32_t addEntry(StringRef kind, const Twine &name, double flops, double bytes, Location loc);
   /// A constant struct; `fields` builds its fields in order.
-  LLVM::GlobalOp addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
-                           function_ref<SmallVector<Value>(OpBuilder &)> fields);
+  int32_t addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
+                    function_ref<SmallVector<Value>(OpBuilder &)> fields);
 };
 
-/// Writes the host code of one function.
+/// Where a buffer lies: buffer `base` of the function, or -1 for its scratch memory,
+/// and bytes into it, of which loops add more.
+struct Place {
+  int64_t base = -1, offset = 0;
+  Value more;
+};
+
+/// Writes the host code of one function: programs (Program.h), and code around them
+/// where there are loops.
 class HostWriter {
 public:
-  HostWriter(func::FuncOp function, Descriptions &descriptions)
-      : function(function), descriptions(descriptions), context(function.getContext()),
-        builder(context), ptr(LLVM::LLVMPointerType::get(context)),
-        i32(IntegerType::get(context, 32)), i64(IntegerType::get(context, 64)) {}
+  HostWriter(func::FuncOp function, Descriptions &descriptions,
+             const llvm::StringMap<int64_t> &functions)
+      : function(function), descriptions(descriptions), functions(functions),
+        context(function.getContext()), builder(context),
+        ptr(LLVM::LLVMPointerType::get(context)), i32(IntegerType::get(context, 32)),
+        i64(IntegerType::get(context, 64)) {}
 
   LogicalResult run();
+  /// Of any instruction.
+  int64_t mostPointers = 0;
 
 private:
   func::FuncOp function;
   Descriptions &descriptions;
+  const llvm::StringMap<int64_t> &functions;
   MLIRContext *context;
   OpBuilder builder;
   Type ptr, i32, i64;
-  /// Pointers of buffers, numbers of indices.
+  DenseMap<Value, Place> places;
+  /// Numbers of indices.
   DenseMap<Value, Value> values;
-  Value contextArgument, scratch, device, table;
+  Value contextArgument, buffers, scratch, table;
+  /// The instructions of the whole function, and the first that is not yet run.
+  std::vector<int64_t> program;
+  size_t begin = 0;
 
   LogicalResult writeBlock(Block &block);
   LogicalResult writeOp(Operation *op);
   LogicalResult writeLoop(scf::ForOp loop);
-  void writeEntry(LLVM::LLVMFuncOp body, ArrayAttr entry);
+  LogicalResult writeInstruction(Operation *op, Instruction instruction, int64_t what,
+                                 ArrayRef<Place> operands);
+  /// The same as code, where an operand moves with a loop.
+  void writeCode(Operation *op, Instruction instruction, int64_t what,
+                 ArrayRef<Place> operands);
+  void flush();
+  void writeEntry(LLVM::LLVMFuncOp body);
 
+  std::string programName() { return ("program_" + function.getName()).str(); }
   Value number(Location loc, int64_t value) {
     return LLVM::ConstantOp::create(builder, loc, i64, value);
   }
   Value offset(Location loc, Value base, Value bytes) {
     return LLVM::GEPOp::create(builder, loc, ptr, builder.getI8Type(), base, bytes);
   }
-  Value field(Location loc, Value base, int index) {
-    Value address = LLVM::GEPOp::create(builder, loc, ptr, ptr, base,
-                                        ArrayRef<LLVM::GEPArg>{index});
-    return LLVM::LoadOp::create(builder, loc, ptr, address);
+  Value element(Location loc, Value base, int64_t index) {
+    return LLVM::GEPOp::create(builder, loc, ptr, ptr, base,
+                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+  }
+  Value field(Location loc, Value base, int64_t index) {
+    return LLVM::LoadOp::create(builder, loc, ptr, element(loc, base, index));
+  }
+  Value pointer(Location loc, const Place &place) {
+    Value base = place.base < 0 ? scratch : field(loc, buffers, place.base);
+    Value address = offset(loc, base, number(loc, place.offset));
+    return place.more ? offset(loc, address, place.more) : address;
   }
   void callDevice(Location loc, DeviceField which, ValueRange arguments) {
-    Value callee = field(loc, device, which);
+    Value callee = field(loc, field(loc, contextArgument, kDevice), which);
     SmallVector<Value> operands{callee, contextArgument};
     llvm::append_range(operands, arguments);
     SmallVector<Type> types{ptr};
@@ -161,9 +197,8 @@ int32_t Descriptions::addEntry(StringRef kind, const Twine &name, double flops, 
   return static_cast<int32_t>(entries.size()) - 1;
 }
 
-LLVM::GlobalOp
-Descriptions::addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
-                        function_ref<SmallVector<Value>(OpBuilder &)> fields) {
+int32_t Descriptions::addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
+                                function_ref<SmallVector<Value>(OpBuilder &)> fields) {
   Location loc = module.getLoc();
   builder.setInsertionPointToStart(module.getBody());
   auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
@@ -174,8 +209,8 @@ Descriptions::addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType t
   for (auto [i, field] : llvm::enumerate(fields(builder)))
     value = LLVM::InsertValueOp::create(builder, loc, value, field, ArrayRef<int64_t>(i));
   LLVM::ReturnOp::create(builder, loc, value);
-  globals[key] = global;
-  return global;
+  names.push_back(name.str());
+  return indices[key] = static_cast<int32_t>(names.size()) - 1;
 }
 
 /// The bytes of its base that a buffer covers; none where an index decides.
@@ -220,7 +255,7 @@ static LogicalResult checkOverlap(LaunchOp op, func::FuncOp kernel) {
   return success();
 }
 
-FailureOr<LLVM::GlobalOp> Descriptions::launch(LaunchOp op) {
+FailureOr<int32_t> Descriptions::launch(LaunchOp op) {
   StringRef name = op.getKernel().getLeafReference().getValue();
   auto kernel = kernelSymbols ? kernelSymbols->lookup<func::FuncOp>(name) : func::FuncOp();
   if (!kernel)
@@ -228,8 +263,8 @@ FailureOr<LLVM::GlobalOp> Descriptions::launch(LaunchOp op) {
   if (failed(checkOverlap(op, kernel)))
     return failure();
   std::string key = ("kernel " + name).str();
-  auto it = globals.find(key);
-  if (it != globals.end())
+  auto it = indices.find(key);
+  if (it != indices.end())
     return it->second;
   auto extent = kernel->getAttrOfType<IntegerAttr>(kExtentAttr);
   auto grain = kernel->getAttrOfType<IntegerAttr>(kGrainAttr);
@@ -257,7 +292,7 @@ FailureOr<LLVM::GlobalOp> Descriptions::launch(LaunchOp op) {
                    });
 }
 
-FailureOr<LLVM::GlobalOp> Descriptions::matmul(MatmulOp op) {
+FailureOr<int32_t> Descriptions::matmul(MatmulOp op) {
   int64_t m = op.getDims()[0], n = op.getDims()[1], k = op.getDims()[2];
   SmallVector<int64_t> batch(SHEAF_MATMUL_BATCH_RANK, 1);
   SmallVector<int64_t> strides(3 * SHEAF_MATMUL_BATCH_RANK, 0);
@@ -291,8 +326,8 @@ FailureOr<LLVM::GlobalOp> Descriptions::matmul(MatmulOp op) {
   key += op.getTransposeA() ? " t" : " n";
   key += op.getTransposeB() ? " t" : " n";
   key += op.getAccumulate() ? " +" : "";
-  auto it = globals.find(key);
-  if (it != globals.end())
+  auto it = indices.find(key);
+  if (it != indices.end())
     return it->second;
 
   std::string name;
@@ -328,7 +363,7 @@ FailureOr<LLVM::GlobalOp> Descriptions::matmul(MatmulOp op) {
       });
 }
 
-FailureOr<LLVM::GlobalOp> Descriptions::collective(CollectiveOp op) {
+FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
   auto type = cast<MemRefType>(op.getRead()[0].getType());
   FailureOr<SheafType> element = transferType(op, type.getElementType());
   if (failed(element))
@@ -337,8 +372,8 @@ FailureOr<LLVM::GlobalOp> Descriptions::collective(CollectiveOp op) {
   std::string key = "collective ";
   llvm::raw_string_ostream(key) << type << op->getDiscardableAttrDictionary()
                                 << op->getPropertiesAsAttribute();
-  auto it = globals.find(key);
-  if (it != globals.end())
+  auto it = indices.find(key);
+  if (it != indices.end())
     return it->second;
 
   int32_t id = transfers.size();
@@ -392,61 +427,75 @@ FailureOr<LLVM::GlobalOp> Descriptions::collective(CollectiveOp op) {
 // Functions
 //===----------------------------------------------------------------------===//
 
-/// The name of the internal function for `name`: entries export `sheaf_NAME`.
-static std::string bodyName(StringRef name) { return ("body_" + name).str(); }
-
 LogicalResult HostWriter::run() {
   Location loc = function.getLoc();
   if (!function->hasAttr(kScratchAttr))
     return function.emitError("is not placed; run exec-place first");
   builder.setInsertionPoint(function);
   // Context, buffers, scratch memory.
-  SmallVector<Type> types(function.getNumArguments() + 2, ptr);
   auto body = LLVM::LLVMFuncOp::create(
       builder, loc, bodyName(function.getName()),
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), types),
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {ptr, ptr, ptr}),
       LLVM::Linkage::Internal);
   Block *block = body.addEntryBlock(builder);
   builder.setInsertionPointToStart(block);
   contextArgument = block->getArgument(0);
-  scratch = block->getArguments().back();
-  for (BlockArgument argument : function.getArguments())
-    values[argument] = block->getArgument(1 + argument.getArgNumber());
+  buffers = block->getArgument(1);
+  scratch = block->getArgument(2);
+  // Arguments come in order, but those of an entry that stand for one buffer, which
+  // is updated in place, are one.
+  auto entry = function->getAttrOfType<ArrayAttr>(kEntryAttr);
+  llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> indices;
+  for (BlockArgument argument : function.getArguments()) {
+    int64_t index = argument.getArgNumber();
+    if (entry) {
+      auto parts = cast<ArrayAttr>(entry[index]);
+      index = indices.try_emplace({parts[0], parts[1]}, indices.size()).first->second;
+    }
+    places[argument] = {index, 0, nullptr};
+  }
+  if (static_cast<int64_t>(function.getNumArguments()) >= kMostBases)
+    return function.emitError("has ")
+           << function.getNumArguments() << " arguments, expected fewer than " << kMostBases;
 
-  // One array on the stack serves all launches.
-  unsigned most = 0;
-  function.walk([&](LaunchOp launch) { most = std::max(most, launch->getNumOperands()); });
+  // One array on the stack serves all operations that move with a loop.
+  int64_t most = 0;
+  function.walk([&](Operation *op) {
+    if (op->getParentOfType<scf::ForOp>())
+      most = std::max<int64_t>(most, op->getNumOperands() + 1);
+  });
   if (most > 0)
     table = LLVM::AllocaOp::create(builder, loc, ptr, ptr, number(loc, most));
-  device = field(loc, contextArgument, kDevice);
   if (failed(writeBlock(function.getBody().front())))
     return failure();
+  flush();
   LLVM::ReturnOp::create(builder, loc, ValueRange());
-  if (auto entry = function->getAttrOfType<ArrayAttr>(kEntryAttr))
-    writeEntry(body, entry);
+
+  if (!program.empty()) {
+    builder.setInsertionPoint(body);
+    auto type = LLVM::LLVMArrayType::get(i64, program.size());
+    auto words = DenseElementsAttr::get(
+        RankedTensorType::get({static_cast<int64_t>(program.size())}, i64),
+        ArrayRef<int64_t>(program));
+    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal,
+                           programName(), words);
+  }
+  if (entry)
+    writeEntry(body);
   return success();
 }
 
-void HostWriter::writeEntry(LLVM::LLVMFuncOp body, ArrayAttr entry) {
+void HostWriter::writeEntry(LLVM::LLVMFuncOp body) {
   Location loc = function.getLoc();
   builder.setInsertionPointAfter(body);
   auto wrapper = LLVM::LLVMFuncOp::create(builder, loc, ("sheaf_" + function.getName()).str(),
                                           LLVM::LLVMFunctionType::get(i32, ptr));
   Block *block = wrapper.addEntryBlock(builder);
   builder.setInsertionPointToStart(block);
-  contextArgument = block->getArgument(0);
-  Value buffers = field(loc, contextArgument, kBuffers);
-  Value arena = field(loc, contextArgument, kArena);
-  SmallVector<Value> operands{contextArgument};
-  // A buffer that is updated in place is one argument of the entry.
-  llvm::DenseMap<std::pair<Attribute, Attribute>, int> indices;
-  for (Attribute name : entry) {
-    auto parts = cast<ArrayAttr>(name);
-    auto it = indices.try_emplace({parts[0], parts[1]}, indices.size()).first;
-    operands.push_back(field(loc, buffers, it->second));
-  }
-  operands.push_back(arena);
-  LLVM::CallOp::create(builder, loc, body, operands);
+  Value argument = block->getArgument(0);
+  LLVM::CallOp::create(builder, loc, body,
+                       ValueRange{argument, field(loc, argument, kBuffers),
+                                  field(loc, argument, kArena)});
   Value zero = LLVM::ConstantOp::create(builder, loc, i32, 0);
   LLVM::ReturnOp::create(builder, loc, zero);
 }
@@ -461,6 +510,7 @@ LogicalResult HostWriter::writeBlock(Block &block) {
 LogicalResult HostWriter::writeLoop(scf::ForOp loop) {
   if (loop.getNumResults() > 0)
     return loop.emitOpError("carries values; loops of this floor carry buffers only");
+  flush();
   Location loc = loop.getLoc();
   Block *before = builder.getInsertionBlock();
   Region *region = before->getParent();
@@ -478,6 +528,7 @@ LogicalResult HostWriter::writeLoop(scf::ForOp loop) {
   values[loop.getInductionVar()] = index;
   if (failed(writeBlock(*loop.getBody())))
     return failure();
+  flush();
   Value next =
       LLVM::AddOp::create(builder, loc, index, values.lookup(loop.getStep()));
   LLVM::BrOp::create(builder, loc, next, head);
@@ -485,10 +536,77 @@ LogicalResult HostWriter::writeLoop(scf::ForOp loop) {
   return success();
 }
 
+/// Runs the instructions that have gathered.
+void HostWriter::flush() {
+  if (begin == program.size())
+    return;
+  Location loc = function.getLoc();
+  Value start = LLVM::AddressOfOp::create(builder, loc, ptr, programName());
+  auto at = [&](size_t word) -> Value {
+    return LLVM::GEPOp::create(builder, loc, ptr, i64, start,
+                               ValueRange(number(loc, static_cast<int64_t>(word))));
+  };
+  LLVM::CallOp::create(
+      builder, loc, TypeRange(), kRunName,
+      ValueRange{contextArgument, buffers, scratch, at(begin), at(program.size())});
+  begin = program.size();
+}
+
+LogicalResult HostWriter::writeInstruction(Operation *op, Instruction instruction, int64_t what,
+                                           ArrayRef<Place> operands) {
+  if (llvm::any_of(operands, [](const Place &place) { return place.more; })) {
+    flush();
+    writeCode(op, instruction, what, operands);
+    return success();
+  }
+  mostPointers = std::max<int64_t>(mostPointers, operands.size());
+  program.push_back(static_cast<int64_t>(instruction) |
+                    static_cast<int64_t>(operands.size()) << 8);
+  program.push_back(what);
+  for (const Place &place : operands) {
+    if (place.offset >= int64_t{1} << kOffsetBits)
+      return op->emitOpError("reaches byte ")
+             << place.offset << " of a buffer, expected at most "
+             << ((int64_t{1} << kOffsetBits) - 1);
+    program.push_back((place.base + 1) << kOffsetBits | place.offset);
+  }
+  return success();
+}
+
+void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
+                           ArrayRef<Place> operands) {
+  Location loc = op->getLoc();
+  auto pointers =
+      llvm::map_to_vector(operands, [&](const Place &place) { return pointer(loc, place); });
+  auto store = [&] {
+    for (auto [i, value] : llvm::enumerate(pointers))
+      LLVM::StoreOp::create(builder, loc, value, element(loc, table, i));
+  };
+  auto description = [&]() -> Value {
+    return LLVM::AddressOfOp::create(builder, loc, ptr, descriptions.nameOf(what));
+  };
+  switch (instruction) {
+  case Instruction::Launch:
+    store();
+    return callDevice(loc, kLaunch, {description(), table});
+  case Instruction::Matmul:
+    return callDevice(loc, kMatmul, {description(), pointers[0], pointers[1], pointers[2]});
+  case Instruction::Copy:
+    return callDevice(loc, kCopy, {pointers[1], pointers[0], number(loc, what)});
+  case Instruction::Collective:
+    return transfer(builder, loc, contextArgument, description(), pointers[0], pointers[1]);
+  case Instruction::Call:
+    store();
+    LLVM::CallOp::create(builder, loc, TypeRange(),
+                         bodyName(cast<exec::CallOp>(op).getCallee()),
+                         ValueRange{contextArgument, table, pointers.back()});
+  }
+}
+
 LogicalResult HostWriter::writeOp(Operation *op) {
   Location loc = op->getLoc();
-  auto pointers = [&](ValueRange buffers) {
-    return llvm::map_to_vector(buffers, [&](Value b) { return values.lookup(b); });
+  auto placesOf = [&](ValueRange buffers) {
+    return llvm::map_to_vector(buffers, [&](Value b) { return places.lookup(b); });
   };
   if (auto constant = dyn_cast<arith::ConstantIndexOp>(op)) {
     values[constant] = number(loc, constant.value());
@@ -497,75 +615,55 @@ LogicalResult HostWriter::writeOp(Operation *op) {
   if (auto buffer = dyn_cast<BufferOp>(op)) {
     if (!buffer.getOffset())
       return op->emitOpError("is not placed; run exec-place first");
-    values[buffer] = offset(loc, scratch, number(loc, *buffer.getOffset()));
+    places[buffer] = {-1, static_cast<int64_t>(*buffer.getOffset()), nullptr};
     return success();
   }
   if (auto view = dyn_cast<ViewOp>(op)) {
-    values[view] =
-        offset(loc, values.lookup(view.getSource()), number(loc, view.getOffset()));
+    Place place = places.lookup(view.getSource());
+    place.offset += view.getOffset();
+    places[view] = place;
     return success();
   }
   if (auto part = dyn_cast<PartOp>(op)) {
+    Place place = places.lookup(part.getSource());
     Value bytes = LLVM::MulOp::create(builder, loc, values.lookup(part.getIndex()),
                                       number(loc, getBytes(part.getType())));
-    values[part] = offset(loc, values.lookup(part.getSource()), bytes);
+    place.more =
+        place.more ? LLVM::AddOp::create(builder, loc, place.more, bytes).getResult() : bytes;
+    places[part] = place;
     return success();
   }
   if (auto launch = dyn_cast<LaunchOp>(op)) {
-    auto description = descriptions.launch(launch);
+    FailureOr<int32_t> description = descriptions.launch(launch);
     if (failed(description))
       return failure();
-    for (auto [i, pointer] : llvm::enumerate(pointers(launch->getOperands()))) {
-      Value slot = LLVM::GEPOp::create(builder, loc, ptr, ptr, table,
-                                       ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(i)});
-      LLVM::StoreOp::create(builder, loc, pointer, slot);
-    }
-    Value address = LLVM::AddressOfOp::create(builder, loc, *description);
-    callDevice(loc, kLaunch, {address, table});
-    return success();
+    return writeInstruction(op, Instruction::Launch, *description,
+                            placesOf(launch->getOperands()));
   }
   if (auto matmul = dyn_cast<MatmulOp>(op)) {
-    auto description = descriptions.matmul(matmul);
+    FailureOr<int32_t> description = descriptions.matmul(matmul);
     if (failed(description))
       return failure();
-    SmallVector<Value> arguments{LLVM::AddressOfOp::create(builder, loc, *description)};
-    llvm::append_range(arguments, pointers(matmul->getOperands()));
-    callDevice(loc, kMatmul, arguments);
-    return success();
-  }
-  if (auto copy = dyn_cast<CopyOp>(op)) {
-    int64_t bytes = getBytes(cast<MemRefType>(copy.getRead()[0].getType()));
-    callDevice(loc, kCopy,
-               {values.lookup(copy.getWritten()[0]), values.lookup(copy.getRead()[0]),
-                number(loc, bytes)});
-    return success();
+    return writeInstruction(op, Instruction::Matmul, *description,
+                            placesOf(matmul->getOperands()));
   }
   if (auto collective = dyn_cast<CollectiveOp>(op)) {
-    auto description = descriptions.collective(collective);
+    FailureOr<int32_t> description = descriptions.collective(collective);
     if (failed(description))
       return failure();
-    Value communicator = field(loc, contextArgument, kCommunicator);
-    auto start = LLVM::LLVMFunctionType::get(i64, {ptr, ptr, ptr, ptr});
-    Value handle =
-        LLVM::CallOp::create(builder, loc, start,
-                             ValueRange{field(loc, communicator, kStart), contextArgument,
-                                        LLVM::AddressOfOp::create(builder, loc, *description),
-                                        values.lookup(collective.getRead()[0]),
-                                        values.lookup(collective.getWritten()[0])})
-            .getResult();
-    auto wait = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {ptr, i64});
-    LLVM::CallOp::create(builder, loc, wait,
-                         ValueRange{field(loc, communicator, kWait), contextArgument, handle});
-    return success();
+    return writeInstruction(op, Instruction::Collective, *description,
+                            placesOf(collective->getOperands()));
   }
+  if (auto copy = dyn_cast<CopyOp>(op))
+    return writeInstruction(op, Instruction::Copy,
+                            getBytes(cast<MemRefType>(copy.getRead()[0].getType())),
+                            placesOf(copy->getOperands()));
   if (auto call = dyn_cast<exec::CallOp>(op)) {
     if (!call.getScratch())
       return op->emitOpError("is not placed; run exec-place first");
-    SmallVector<Value> operands{contextArgument};
-    llvm::append_range(operands, pointers(call->getOperands()));
-    operands.push_back(offset(loc, scratch, number(loc, *call.getScratch())));
-    LLVM::CallOp::create(builder, loc, TypeRange(), bodyName(call.getCallee()), operands);
-    return success();
+    SmallVector<Place> operands = placesOf(call->getOperands());
+    operands.push_back({-1, static_cast<int64_t>(*call.getScratch()), nullptr});
+    return writeInstruction(op, Instruction::Call, functions.lookup(call.getCallee()), operands);
   }
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return writeLoop(loop);
@@ -578,12 +676,24 @@ struct ExecToLLVM : sheaf::impl::ExecToLLVMBase<ExecToLLVM> {
     ModuleOp module = getOperation();
     auto kernels = module.lookupSymbol<ModuleOp>(kKernelsName);
     Descriptions descriptions(module, kernels);
+    llvm::StringMap<int64_t> functions;
+    std::vector<std::string> bodies;
+    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+      functions[function.getName()] = bodies.size();
+      bodies.push_back(bodyName(function.getName()));
+    }
+    int64_t mostPointers = 1;
     for (func::FuncOp function :
          llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
-      if (failed(HostWriter(function, descriptions).run()))
+      HostWriter writer(function, descriptions, functions);
+      if (failed(writer.run()))
         return signalPassFailure();
+      mostPointers = std::max(mostPointers, writer.mostPointers);
       function.erase();
     }
+    addAddressTable(module, kDescriptionsName, descriptions.descriptions());
+    addAddressTable(module, kFunctionsName, bodies);
+    addProgramLoop(module, mostPointers);
     module->setAttr(kTableAttr, descriptions.table());
     module->setAttr(kCollectivesAttr, descriptions.collectives());
   }

@@ -164,23 +164,28 @@ public:
     func::ReturnOp::create(builder, named->getLoc(), results);
     kernel->setAttr(kKernelAttr, builder.getUnitAttr());
 
-    std::string key;
-    llvm::raw_string_ostream os(key);
-    OpPrintingFlags flags;
-    flags.elideLargeElementsAttrs(1 << 30).useLocalScope();
-    kernel->print(os, flags);
-    auto [it, isNew] = byStructure.try_emplace(os.str());
-    if (!isNew) {
-      kernel->erase();
-      return it->second;
-    }
+    // Printed text would tell kernels apart, too, but takes longer than all the rest.
+    llvm::hash_code hash = hash_value(Type(kernel.getFunctionType()));
+    for (Operation &op : *body)
+      hash = llvm::hash_combine(
+          hash, OperationEquivalence::computeHash(
+                    &op, OperationEquivalence::ignoreHashValue,
+                    OperationEquivalence::ignoreHashValue, OperationEquivalence::IgnoreLocations));
+    SmallVector<func::FuncOp, 1> &known = byStructure[hash];
+    for (func::FuncOp other : known)
+      if (other.getFunctionType() == kernel.getFunctionType() &&
+          OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &kernel.getBody(),
+                                                     OperationEquivalence::IgnoreLocations)) {
+        kernel->erase();
+        return other;
+      }
     // softmax_0, add_layer_norm_1, ...
     std::string base = kernelName(ops);
     kernel.setName((base + "_" + Twine(counts[base]++)).str());
     kernel.setPrivate();
     kernel.setPublic();
     kernels.push_back(kernel);
-    it->second = kernel;
+    known.push_back(kernel);
     return kernel;
   }
 
@@ -189,7 +194,7 @@ public:
 
 private:
   ModuleOp module, kernels;
-  llvm::StringMap<func::FuncOp> byStructure;
+  DenseMap<size_t, SmallVector<func::FuncOp, 1>> byStructure;
   llvm::StringMap<int> counts;
 };
 

@@ -9,6 +9,7 @@
 #define SHEAF_LOWERING_ARTIFACT_ARTIFACT_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Support/Timing.h"
 #include "llvm/Support/JSON.h"
 #include <memory>
 #include <string>
@@ -48,10 +49,11 @@ std::unique_ptr<llvm::Module> translateAndOptimise(mlir::ModuleOp module,
                                                    const CodegenOptions &options);
 
 /// Object code of the kernels' modules, each by itself, and of the host's as the
-/// last, in parallel.
+/// last, in parallel, timed in `timing`.
 mlir::FailureOr<std::vector<std::string>> compileModules(mlir::ArrayRef<mlir::ModuleOp> kernels,
                                                          mlir::ModuleOp host,
-                                                         const CodegenOptions &options);
+                                                         const CodegenOptions &options,
+                                                         mlir::TimingScope &timing);
 
 /// An object file that holds constants as symbols: for each (name, bytes) the
 /// array NAME and its size NAME_size.

@@ -138,7 +138,8 @@ static FailureOr<std::string> emitObject(Location loc, llvm::Module &module,
 
 FailureOr<std::vector<std::string>> sheaf::compileModules(ArrayRef<ModuleOp> kernels,
                                                           ModuleOp host,
-                                                          const CodegenOptions &kernelOptions) {
+                                                          const CodegenOptions &kernelOptions,
+                                                          TimingScope &timing) {
   std::vector<std::string> objects(kernels.size() + 1);
   CodegenOptions hostOptions = kernelOptions;
   hostOptions.optLevel = 0;
@@ -148,6 +149,7 @@ FailureOr<std::vector<std::string>> sheaf::compileModules(ArrayRef<ModuleOp> ker
         bool isHost = i == kernels.size();
         ModuleOp module = isHost ? host : kernels[i];
         const CodegenOptions &options = isHost ? hostOptions : kernelOptions;
+        TimingScope scope = timing.nest(isHost ? "host" : "kernels");
         auto machine = createMachine(module.getLoc(), options);
         if (!machine)
           return failure();

@@ -7,6 +7,7 @@
 #include "passes/fusion/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include <map>
 
 namespace sheaf {
 #define GEN_PASS_DEF_NNFUSE
@@ -21,8 +22,6 @@ namespace {
 
 /// More ops or operands than that take long to compile and bring nothing.
 constexpr size_t kMostOps = 64, kMostInputs = 64;
-/// How many ops between two members are looked at for a way around the group.
-constexpr int kMostVisited = 4000;
 /// Sums over whole tensors in one kernel, and elements that they read: they run
 /// on one thread, and a kernel of many would be like no other.
 constexpr int kMostSums = 2;
@@ -46,6 +45,12 @@ private:
   std::vector<std::unique_ptr<Group>> groups;
   DenseMap<Operation *, Group *> groupOf;
   DenseMap<Operation *, OpInfo> infos;
+  /// An order of the block's groups and single ops, in which each stands after
+  /// those that it reads: the place of each op, the same for all of a group, and
+  /// an op of what stands in each place (null: nothing). A search for a way around
+  /// need not look beyond the group's own places, whatever the block's length.
+  DenseMap<Operation *, size_t> placeOf;
+  std::vector<Operation *> places;
 
   const OpInfo &info(Operation *op) {
     auto it = infos.find(op);
@@ -76,6 +81,17 @@ private:
   std::string refusal(ArrayRef<Operation *> ops, Group &merged);
   std::string refuseEdges(ArrayRef<Operation *> ops);
   bool hasWayAround(ArrayRef<Operation *> ops);
+  /// The ops of the group or single op that `op` is.
+  ArrayRef<Operation *> unitOf(Operation *const &op) {
+    Group *group = groupOf.lookup(op);
+    return group && !group->ops.empty() ? ArrayRef<Operation *>(group->ops)
+                                        : ArrayRef<Operation *>(op);
+  }
+  void joinPlaces(Operation *a, Operation *b);
+  /// Why `planKernel` refuses groups, by their structure: layers and parameters
+  /// repeat the same ones.
+  std::map<std::vector<uintptr_t>, std::string> plans;
+  std::string refusePlan(ArrayRef<Operation *> ops, ArrayRef<Value> results);
   void seedColumns();
   void seedGathers();
   void joinProducers(Operation *op);
@@ -157,9 +173,13 @@ std::string BlockFusion::refuseEdges(ArrayRef<Operation *> ops) {
   return "";
 }
 
-/// Whether a path leads out of the group and back in.
+/// Whether a path leads out of the group and back in. It would rise in place all
+/// the way.
 bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
   llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
+  size_t last = 0;
+  for (Operation *op : ops)
+    last = std::max(last, placeOf.at(op));
   // Groups are visited as a whole.
   llvm::SmallPtrSet<Operation *, 32> seen;
   SmallVector<Operation *> work;
@@ -173,17 +193,15 @@ bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
           return true;
         continue;
       }
-      if (seen.insert(next).second)
+      auto place = placeOf.find(next);
+      if (place != placeOf.end() && place->second <= last && seen.insert(next).second)
         work.push_back(next);
     }
     return false;
   };
   for (Operation *op : ops)
     leave(op);
-  int visited = 0;
   while (!work.empty()) {
-    if (++visited > kMostVisited)
-      return true;
     Operation *op = work.pop_back_val();
     if (leave(op))
       return true;
@@ -193,6 +211,73 @@ bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
           work.push_back(member);
   }
   return false;
+}
+
+/// Gives two units, between which there is no way around, one place (after Pearce
+/// and Kelly, A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs, 2006):
+/// what the first one reaches on the way to the second's place moves behind both.
+void BlockFusion::joinPlaces(Operation *a, Operation *b) {
+  if (placeOf.at(a) > placeOf.at(b))
+    std::swap(a, b);
+  size_t first = placeOf.at(a), last = placeOf.at(b);
+  if (first == last)
+    return;
+  ArrayRef<Operation *> unitA = unitOf(a), unitB = unitOf(b);
+  llvm::SmallPtrSet<Operation *, 16> joined(unitA.begin(), unitA.end());
+  joined.insert(unitB.begin(), unitB.end());
+  llvm::DenseSet<size_t> reached;
+  SmallVector<Operation *> work(unitA);
+  while (!work.empty())
+    for (Operation *user : work.pop_back_val()->getUsers()) {
+      Operation *next = here(user);
+      auto place = next ? placeOf.find(next) : placeOf.end();
+      if (place != placeOf.end() && !joined.contains(next) && place->second < last &&
+          reached.insert(place->second).second)
+        llvm::append_range(work, unitOf(next));
+    }
+  // What is not reached keeps its order before the two, the rest behind them.
+  SmallVector<Operation *> before, behind;
+  for (size_t place = first + 1; place < last; ++place)
+    if (places[place])
+      (reached.contains(place) ? behind : before).push_back(places[place]);
+  SmallVector<Operation *> order(before);
+  order.push_back(a);
+  llvm::append_range(order, behind);
+  order.resize(last - first + 1);
+  for (auto [i, op] : llvm::enumerate(order)) {
+    places[first + i] = op;
+    if (op)
+      for (Operation *member : unitOf(op))
+        placeOf[member] = first + i;
+  }
+  for (Operation *member : unitB)
+    placeOf[member] = placeOf.at(a);
+}
+
+/// Empty where the CPU computes `ops` in one kernel that writes `results`.
+std::string BlockFusion::refusePlan(ArrayRef<Operation *> ops, ArrayRef<Value> results) {
+  std::vector<uintptr_t> key;
+  DenseMap<Value, uintptr_t> numbers;
+  auto address = [](auto value) {
+    return reinterpret_cast<uintptr_t>(value.getAsOpaquePointer());
+  };
+  auto numberOf = [&](Value value) {
+    return numbers.try_emplace(value, numbers.size()).first->second;
+  };
+  for (Operation *op : ops) {
+    key.insert(key.end(), {address(op->getName()), address(op->getAttrDictionary()),
+                           op->getNumOperands(), op->getNumResults()});
+    for (Value operand : op->getOperands())
+      key.insert(key.end(), {numberOf(operand), address(operand.getType())});
+    for (Value result : op->getResults())
+      key.insert(key.end(), {numberOf(result), address(result.getType())});
+  }
+  for (Value result : results)
+    key.push_back(numberOf(result));
+  auto [it, isNew] = plans.try_emplace(std::move(key));
+  if (isNew && !cpu::planKernel(ops, results, &it->second) && it->second.empty())
+    it->second = "it is no kernel";
+  return it->second;
 }
 
 std::string BlockFusion::refusal(ArrayRef<Operation *> ops, Group &merged) {
@@ -254,9 +339,7 @@ std::string BlockFusion::refusal(ArrayRef<Operation *> ops, Group &merged) {
         if (!llvm::is_contained(all, constant.getOperation()))
           all.push_back(constant);
   llvm::append_range(all, ops);
-  if (!cpu::planKernel(all, results, &why))
-    return why;
-  return "";
+  return refusePlan(all, results);
 }
 
 bool BlockFusion::tryMerge(Group *a, Group *b) {
@@ -279,6 +362,7 @@ bool BlockFusion::tryMerge(Group *a, Group *b) {
           << ops.front()->getName() << ": " << why;
     return false;
   }
+  joinPlaces(a->ops.front(), b->ops.front());
   a->ops = std::move(ops);
   a->rows = merged.rows;
   a->columns = merged.columns;
@@ -341,6 +425,7 @@ void BlockFusion::seedGathers() {
       SmallVector<Operation *> ops{grad, add};
       if (hasWayAround(ops) || !cpu::planKernel(ops, add.getResult()))
         continue;
+      joinPlaces(grad, add);
       Group *group = start(add);
       group->ops = ops;
       group->closed = true;
@@ -417,6 +502,7 @@ void BlockFusion::recompute(Group &group) {
       builder.setInsertionPointAfter(from);
       Operation *clone = builder.clone(*from);
       infos[clone] = info(from);
+      placeOf[clone] = placeOf.at(group.ops.front());
       for (OpOperand &use : llvm::make_early_inc_range(input.getUses()))
         if (members.contains(use.getOwner()))
           use.set(clone->getResult(0));
@@ -429,15 +515,19 @@ void BlockFusion::recompute(Group &group) {
         groupOf[clone] = &group;
         changed = true;
         if (from->use_empty()) {
-          llvm::erase(groupOf.lookup(from)->ops, from);
+          SmallVectorImpl<Operation *> &rest = groupOf.lookup(from)->ops;
+          llvm::erase(rest, from);
           groupOf.erase(from);
           infos.erase(from);
+          places[placeOf.at(from)] = rest.empty() ? nullptr : rest.front();
+          placeOf.erase(from);
           from->erase();
         }
         break;
       }
       clone->getResult(0).replaceAllUsesWith(input);
       infos.erase(clone);
+      placeOf.erase(clone);
       clone->erase();
     }
   }
@@ -608,6 +698,10 @@ void BlockFusion::build() {
 }
 
 void BlockFusion::run() {
+  for (Operation &op : block) {
+    placeOf[&op] = places.size();
+    places.push_back(&op);
+  }
   seedGathers();
   seedColumns();
   for (Operation &op : block.without_terminator())

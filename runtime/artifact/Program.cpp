@@ -58,7 +58,11 @@ void Program::call(const std::string &name) {
                           &device,
                           CpuDevice::communicatorFunctions(),
                           communicator.rank};
+  if (device.profile)
+    device.profile->beginStep(name);
   int32_t code = artifact.functions[&entry - manifest.entries.data()](&context);
+  if (device.profile)
+    device.profile->endStep();
   // The others are told before this rank's buffers go.
   auto failRank = [&](const std::string &message) {
     communicator.abort(message);

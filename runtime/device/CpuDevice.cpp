@@ -2,7 +2,6 @@
 #include "sheaf/Error.h"
 #include "sheaf/Matmul.h"
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 using namespace sheaf;
@@ -11,27 +10,20 @@ namespace {
 /// Bytes a task of a copy: large enough that a task is not felt.
 constexpr int64_t copyChunk = 1 << 20;
 
-/// Adds the time it lives to `slot` of a profile.
+/// Adds the time it lives to a profile, if there is one.
 class Timer {
 public:
-  Timer(std::vector<KernelTime> &profile, int64_t slot) {
-    if (slot < 0 || slot >= static_cast<int64_t>(profile.size()))
-      return;
-    target = &profile[slot];
-    start = std::chrono::steady_clock::now();
+  Timer(std::optional<Profile> &profile) : profile(profile) {
+    if (profile)
+      profile->begin();
   }
-  ~Timer() {
-    if (!target)
-      return;
-    std::chrono::duration<double> time =
-        std::chrono::steady_clock::now() - start;
-    target->calls += 1;
-    target->seconds += time.count();
+  void stop(int64_t index, double bytes = 0) {
+    if (profile)
+      profile->end(index, bytes);
   }
 
 private:
-  KernelTime *target = nullptr;
-  std::chrono::steady_clock::time_point start;
+  std::optional<Profile> &profile;
 };
 
 CpuDevice &deviceOf(SheafContext *context) {
@@ -52,12 +44,13 @@ struct CpuFunctions {
                               launch->id, launch->extent, launch->grain));
       return;
     }
-    Timer timer(device.profile, launch->id);
+    Timer timer(device.profile);
     int64_t grain = launch->grain, extent = launch->extent;
     int64_t tasks = extent / grain + (extent % grain != 0);
     device.pool.run(tasks, [&](int64_t i) {
       launch->kernel(buffers, i * grain, std::min(extent, (i + 1) * grain));
     });
+    timer.stop(launch->id);
   }
 
   static void matmul(SheafContext *context, const SheafMatmul *matmul,
@@ -69,30 +62,33 @@ struct CpuFunctions {
       device.keep(wrong);
       return;
     }
-    Timer timer(device.profile, matmul->id);
+    Timer timer(device.profile);
     runMatmul(device.pool, *matmul, a, b, c);
+    timer.stop(matmul->id);
   }
 
   static void copy(SheafContext *context, void *to, const void *from,
                    int64_t bytes) {
     CpuDevice &device = deviceOf(context);
-    Timer timer(device.profile,
-                static_cast<int64_t>(device.profile.size()) - 2);
+    Timer timer(device.profile);
     device.pool.run((bytes + copyChunk - 1) / copyChunk, [&](int64_t i) {
       std::memcpy(static_cast<char *>(to) + i * copyChunk,
                   static_cast<const char *>(from) + i * copyChunk,
                   std::min(copyChunk, bytes - i * copyChunk));
     });
+    if (device.profile)
+      timer.stop(device.profile->copyIndex(), 2.0 * bytes);
   }
 
   static void zero(SheafContext *context, void *buffer, int64_t bytes) {
     CpuDevice &device = deviceOf(context);
-    Timer timer(device.profile,
-                static_cast<int64_t>(device.profile.size()) - 1);
+    Timer timer(device.profile);
     device.pool.run((bytes + copyChunk - 1) / copyChunk, [&](int64_t i) {
       std::memset(static_cast<char *>(buffer) + i * copyChunk, 0,
                   std::min(copyChunk, bytes - i * copyChunk));
     });
+    if (device.profile)
+      timer.stop(device.profile->zeroIndex(), bytes);
   }
 
   static int64_t start(SheafContext *context, const SheafCollective *collective,
@@ -141,10 +137,6 @@ const SheafDevice *CpuDevice::functions() {
   static const SheafDevice device = {CpuFunctions::launch, CpuFunctions::matmul,
                                      CpuFunctions::copy, CpuFunctions::zero};
   return &device;
-}
-
-void CpuDevice::startProfile(int64_t kernels) {
-  profile.assign(kernels + 2, KernelTime());
 }
 
 void CpuDevice::keep(const std::string &message) {

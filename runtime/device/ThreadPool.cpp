@@ -1,5 +1,6 @@
 #include "sheaf/ThreadPool.h"
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <sched.h>
 #if defined(__x86_64__)
@@ -41,7 +42,7 @@ int sheaf::availableCores() {
 ThreadPool::ThreadPool(int threads, int pools)
     : spin(int64_t{threads} * pools <= availableCores()) {
   for (int i = 1; i < threads; ++i)
-    workers.emplace_back([this] { workerLoop(); });
+    workers.emplace_back([this, i] { workerLoop(i); });
 }
 
 ThreadPool::~ThreadPool() {
@@ -54,7 +55,23 @@ ThreadPool::~ThreadPool() {
     worker.join();
 }
 
-bool ThreadPool::runOne() {
+void ThreadPool::runTask(Function f, const void *c, int64_t index, int thread) {
+  Span *spans = watched.load(std::memory_order_relaxed);
+  if (!spans)
+    return f(c, index);
+  auto now = [] {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  Span &span = spans[thread];
+  if (span.tasks++ == 0)
+    span.begin = now();
+  f(c, index);
+  span.end = now();
+}
+
+bool ThreadPool::runOne(int thread) {
   uint64_t seen = ticket.load(std::memory_order_acquire);
   while (static_cast<uint32_t>(seen) != 0) {
     Function f = function.load(std::memory_order_relaxed);
@@ -65,7 +82,7 @@ bool ThreadPool::runOne() {
     if (!ticket.compare_exchange_weak(seen, seen - 1, std::memory_order_acq_rel,
                                       std::memory_order_acquire))
       continue;
-    f(c, first + (total - static_cast<uint32_t>(seen)));
+    runTask(f, c, first + (total - static_cast<uint32_t>(seen)), thread);
     fenceStores();
     if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 == total)
       finished.notify_all();
@@ -74,10 +91,10 @@ bool ThreadPool::runOne() {
   return false;
 }
 
-void ThreadPool::workerLoop() {
+void ThreadPool::workerLoop(int thread) {
   int idle = 0;
   while (true) {
-    if (runOne()) {
+    if (runOne(thread)) {
       idle = 0;
       continue;
     }
@@ -103,7 +120,7 @@ void ThreadPool::workerLoop() {
 void ThreadPool::runErased(int64_t total, Function f, const void *c) {
   if (workers.empty() || total <= 1) {
     for (int64_t i = 0; i < total; ++i)
-      f(c, i);
+      runTask(f, c, i, 0);
     fenceStores();
     return;
   }
@@ -128,7 +145,7 @@ void ThreadPool::runBlock(uint32_t total, int64_t first, Function f,
     }
     wake.notify_all();
   }
-  while (runOne()) {
+  while (runOne(0)) {
   }
   int rounds = 0;
   while (true) {

@@ -74,10 +74,10 @@ int sheaf::callEntries(const RunOptions &options, CpuDevice &device,
   setScalars(program, options.scalars);
   if (!options.inputs.empty())
     readInputs(program, buffers, options.inputs);
-  if (options.profile)
-    device.startProfile(static_cast<int64_t>(manifest.kernels.size()));
+  MachineLimits limits = startProfile(options, device, manifest);
   for (const std::string &name : entries)
     program.call(name);
+  finishProfile(options, device, limits);
 
   if (options.outputs.empty())
     return 0;

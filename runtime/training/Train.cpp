@@ -59,9 +59,8 @@ private:
   [[noreturn]] void explainNotFinite(const StepRecord &record);
   void checkpoint();
   RunState state() const;
-  void finish(double started);
+  void finish(double started, const MachineLimits &limits);
   void reportMemory();
-  void reportProfile();
 
   const RunOptions &options;
   const Artifact &artifact;
@@ -90,7 +89,7 @@ void Training::chooseSteps() {
   if (steps > 0 && options.data.empty())
     fail("give --data=FILE, a file of tokens to train on");
   // Not after the last step, when the weights would be lost.
-  for (const std::string &target : {options.save, options.plot})
+  for (const std::string &target : {options.save, options.plot, options.trace})
     if (!target.empty())
       checkTarget(target);
   if (options.resume && options.checkpoint.empty())
@@ -317,40 +316,7 @@ void Training::reportMemory() {
              peakWasReset ? "" : "; the peak is that of the whole process");
 }
 
-void Training::reportProfile() {
-  const std::vector<KernelTime> &times = program.device.times();
-  std::vector<size_t> rows;
-  double total = 0;
-  for (size_t i = 0; i < times.size(); ++i)
-    if (times[i].calls > 0) {
-      rows.push_back(i);
-      total += times[i].seconds;
-    }
-  std::stable_sort(rows.begin(), rows.end(), [&](size_t a, size_t b) {
-    return times[a].seconds > times[b].seconds;
-  });
-  fmt::print("\n{:>10} {:>6} {:>9} {:>10} {:>9} {:>9}  {}\n", "ms", "share",
-             "calls", "us a call", "GFLOP/s", "GB/s", "kernel");
-  for (size_t i : rows) {
-    bool known = i < manifest.kernels.size();
-    std::string name = known                          ? manifest.kernels[i].name
-                       : i == manifest.kernels.size() ? "copy"
-                                                      : "zero";
-    if (known && !manifest.kernels[i].location.empty())
-      name += "  " + manifest.kernels[i].location;
-    double perCall = times[i].seconds / times[i].calls;
-    auto rate = [&](double amount) {
-      return amount > 0 ? fmt::format("{:.1f}", amount / perCall / 1e9) : "-";
-    };
-    fmt::print("{:>10.2f} {:>5.1f}% {:>9} {:>10.1f} {:>9} {:>9}  {}\n",
-               times[i].seconds * 1e3, 100 * times[i].seconds / total,
-               times[i].calls, perCall * 1e6,
-               rate(known ? manifest.kernels[i].flops : 0),
-               rate(known ? manifest.kernels[i].bytes : 0), name);
-  }
-}
-
-void Training::finish(double started) {
+void Training::finish(double started, const MachineLimits &limits) {
   double time = seconds() - started;
   if (done > first) {
     double tokens = static_cast<double>(done - first) *
@@ -371,8 +337,7 @@ void Training::finish(double started) {
     if (options.memoryReport)
       reportMemory();
   }
-  if (options.profile)
-    reportProfile();
+  finishProfile(options, program.device, limits);
   if (!options.plot.empty())
     writeFile(options.plot,
               plotSvg(losses, evalLosses,
@@ -399,8 +364,7 @@ int Training::run() {
     fmt::print(stderr, "nothing to do: the run has {} steps already\n", first);
 
   Log log(options.log, options.resume ? first : -1);
-  if (options.profile)
-    program.device.startProfile(static_cast<int64_t>(manifest.kernels.size()));
+  MachineLimits limits = startProfile(options, program.device, manifest);
   Progress progress(first, steps, options.quiet);
   double started = seconds();
   losses.reserve(std::clamp<int64_t>(steps - first, 0, 1 << 20));
@@ -448,12 +412,36 @@ int Training::run() {
   }
   if (!options.save.empty())
     saveWeights(program, options.save);
-  finish(started);
+  finish(started, limits);
   if (options.sample > 0 && !signal)
     sampleTokens(options, program, seed);
   return signal ? 128 + signal : 0;
 }
 } // namespace
+
+MachineLimits sheaf::startProfile(const RunOptions &options, CpuDevice &device,
+                                  const Manifest &manifest) {
+  MachineLimits limits;
+  if (!options.profile && options.trace.empty())
+    return limits;
+  if (options.profile) {
+    std::vector<int> parameters = manifest.ofKind(BufferKind::Parameter);
+    bool wide = !parameters.empty() && manifest.buffers[parameters[0]].type == SHEAF_F64;
+    limits.flops = measurePeak(device.pool, wide ? SHEAF_F64 : SHEAF_F32);
+    limits.bytes = measureCopy(device.pool);
+  }
+  device.profile.emplace(manifest, device.pool, !options.trace.empty());
+  return limits;
+}
+
+void sheaf::finishProfile(const RunOptions &options, CpuDevice &device,
+                          const MachineLimits &limits) {
+  if (options.profile)
+    fmt::print("{}", device.profile->table(limits));
+  if (!options.trace.empty())
+    writeFile(options.trace, device.profile->trace());
+  device.profile.reset();
+}
 
 int sheaf::train(const RunOptions &options, CpuDevice &device,
                  const Artifact &artifact) {

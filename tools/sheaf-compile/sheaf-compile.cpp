@@ -205,6 +205,9 @@ int main(int argc, char **argv) {
                   llvm::toString(plugin.takeError()));
     plugin->registerPassRegistryCallbacks();
   }
+  mlir::DefaultTimingManager timingManager;
+  mlir::applyDefaultTimingManagerCLOptions(timingManager);
+  mlir::TimingScope timing = timingManager.getRootScope();
   mlir::MLIRContext context(registry);
   // A diagnostic points into the user's file; the op in full can be a whole module.
   context.printOpOnDiagnostic(false);
@@ -215,9 +218,11 @@ int main(int argc, char **argv) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(file), llvm::SMLoc());
   mlir::SourceMgrDiagnosticHandler diagnostics(sources, &context);
+  mlir::TimingScope parsing = timing.nest("parser");
   mlir::OwningOpRef<mlir::ModuleOp> module =
       mlir::parseSourceFile<mlir::ModuleOp>(sources, &context);
+  parsing.stop();
   if (!module)
     return 1;
-  return mlir::failed(sheaf::compile(*module, options, path));
+  return mlir::failed(sheaf::compile(*module, options, path, timing));
 }

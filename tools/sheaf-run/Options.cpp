@@ -161,8 +161,14 @@ const std::vector<Option> &table() {
          o.info = true;
          o.infoJson = !v.empty();
        }},
-      flag("profile", "shows the time of each kernel at the end",
+      flag("profile",
+           "shows at the end the time of each kernel and product, and its share "
+           "of what this machine can do",
            &RunOptions::profile),
+      text("trace", "FILE.json",
+           "writes each call of a kernel or product as an event for Chrome's "
+           "tracing or Perfetto",
+           &RunOptions::trace),
       flag("memory-report",
            "shows memory before the first step, its peak, and the manifest's "
            "promise",

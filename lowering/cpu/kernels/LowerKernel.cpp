@@ -135,6 +135,33 @@ static int64_t bytesOf(Type type) {
   return shaped.getNumElements() * std::max(1u, bits / 8);
 }
 
+/// Bytes that a kernel reads and writes: all operands and results once, but of a table
+/// only the rows that are looked up or added to.
+static int64_t bytesMoved(func::FuncOp source, Strategy &strategy) {
+  int64_t bytes = 0;
+  for (BlockArgument argument : source.getArguments()) {
+    int64_t read = 0;
+    for (OpOperand &use : argument.getUses()) {
+      bool isTable = isa<EmbeddingOp, GatherOp>(use.getOwner()) && use.getOperandNumber() == 0;
+      bool isBase = strategy.gatherBase == argument;
+      Value part = isTable ? use.getOwner()->getResult(0)
+                   : isBase ? strategy.gatherGrad.getGrad()
+                            : Value(argument);
+      read += bytesOf(part.getType());
+    }
+    bytes += std::min(read, bytesOf(argument.getType()));
+  }
+  for (Value result : source.front().getTerminator()->getOperands()) {
+    int64_t written = bytesOf(result.getType());
+    // In place, rows that nothing is added to stay as they are.
+    if (strategy.gatherBase)
+      written = std::min(written,
+                         bytesOf(strategy.gatherGrad.getGrad().getType()));
+    bytes += written;
+  }
+  return bytes;
+}
+
 FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
                                          int64_t vectorBytes) {
   if (kernel.getBody().hasOneBlock() &&
@@ -170,7 +197,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
     return fail();
 
   OpBuilder builder(kernel);
-  int64_t bytes = 0, flops = 0;
+  int64_t bytes = bytesMoved(source, *strategy), flops = 0;
   SmallVector<Type> types;
   auto addType = [&](Type type) {
     auto tensor = cast<RankedTensorType>(type);
@@ -178,7 +205,6 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
     if (element.isInteger(1))
       element = builder.getI8Type();
     types.push_back(MemRefType::get(tensor.getShape(), element));
-    bytes += bytesOf(type);
   };
   llvm::for_each(kernel.getArgumentTypes(), addType);
   llvm::for_each(kernel.getResultTypes(), addType);

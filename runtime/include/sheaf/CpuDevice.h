@@ -12,20 +12,15 @@
 #define SHEAF_CPUDEVICE_H
 
 #include "sheaf/Communicator.h"
+#include "sheaf/Profile.h"
 #include "sheaf/ThreadPool.h"
 #include "sheaf/abi.h"
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
-#include <vector>
 
 namespace sheaf {
-
-/// What one kernel cost so far.
-struct KernelTime {
-  int64_t calls = 0;
-  double seconds = 0;
-};
 
 class CpuDevice {
 public:
@@ -46,10 +41,8 @@ public:
   static const SheafDevice *functions();
   static const SheafCommunicator *communicatorFunctions();
 
-  /// Measures the time of each kernel from now on. `kernels` is the length of
-  /// the manifest's "kernels"; copies and zeroing are counted behind it.
-  void startProfile(int64_t kernels);
-  const std::vector<KernelTime> &times() const { return profile; }
+  /// Where the time of calls goes, once it is there.
+  std::optional<Profile> profile;
 
   /// Throws the error that a call inside an entry met, if there is one.
   void throwPending();
@@ -58,7 +51,6 @@ private:
   friend struct CpuFunctions;
   bool stopped() const { return pending || communicator.failed(); }
   void keep(const std::string &message);
-  std::vector<KernelTime> profile; // empty: not measured
   std::exception_ptr pending;
 };
 

@@ -27,7 +27,7 @@ struct RunOptions {
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed; ///< default: 0
   int threads = 0;              ///< 0: as many as there are cores
-  std::string log, load, save, plot;
+  std::string log, load, save, plot, trace;
   std::string checkpoint;
   int64_t checkpointEvery = 0; ///< 0: at the end only
   bool resume = false;
@@ -63,6 +63,14 @@ int verify(const RunOptions &options, CpuDevice &device,
 /// Calls entries on the tensors of a file and writes all their buffers.
 int callEntries(const RunOptions &options, CpuDevice &device,
                 const Artifact &artifact);
+
+/// Where --profile or --trace ask for it, measures what the machine can do and
+/// lets the device keep times from now on.
+MachineLimits startProfile(const RunOptions &options, CpuDevice &device,
+                           const Manifest &manifest);
+/// Prints the table and writes the trace.
+void finishProfile(const RunOptions &options, CpuDevice &device,
+                   const MachineLimits &limits);
 
 /// Generates `options.sample` tokens after the prompt with the `logits` entry,
 /// one call a token, and prints them: as text where the vocabulary is bytes.

@@ -1,0 +1,240 @@
+#include "sheaf/Profile.h"
+#include "sheaf/Error.h"
+#include "sheaf/Memory.h"
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+using namespace sheaf;
+
+namespace {
+/// Beyond this many events a trace takes in no further step: viewers open no
+/// larger ones, and memory is not without end.
+constexpr size_t mostEvents = 2'000'000;
+
+int64_t now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+} // namespace
+
+double sheaf::measureCopy(ThreadPool &pool) {
+  int64_t bytes =
+      std::min(int64_t{256} << 20, availableMemory() / 4) / 4096 * 4096;
+  Memory from(bytes), to(bytes);
+  auto each = [&](auto work) {
+    int64_t threads = pool.threads();
+    pool.run(threads, [&](int64_t i) {
+      int64_t begin = bytes * i / threads, end = bytes * (i + 1) / threads;
+      work(static_cast<char *>(to.data()) + begin,
+           static_cast<char *>(from.data()) + begin, end - begin);
+    });
+  };
+  // A page that was never written has no memory of its own.
+  each([](char *a, char *b, int64_t size) {
+    std::memset(a, 1, size);
+    std::memset(b, 2, size);
+  });
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    int64_t start = now();
+    each([](char *a, char *b, int64_t size) { std::memcpy(a, b, size); });
+    best = std::max(best, 2e9 * bytes / std::max<int64_t>(now() - start, 1));
+  }
+  return best;
+}
+
+Profile::Profile(const Manifest &manifest, ThreadPool &pool, bool traced)
+    : manifest(manifest), pool(pool),
+      kernels(static_cast<int64_t>(manifest.kernels.size())), traced(traced),
+      sums(manifest.kernels.size() + 2), spans(pool.threads()) {
+  if (traced)
+    pool.watch(spans.data());
+}
+
+Profile::~Profile() { pool.watch(nullptr); }
+
+void Profile::beginStep(const std::string &name) {
+  steps.push_back(name);
+  stepEvents = events.size();
+  stepBegin = now();
+}
+
+void Profile::endStep() {
+  int64_t end = now();
+  stepSeconds += 1e-9 * (end - stepBegin);
+  if (!traced || full)
+    return;
+  events.push_back(
+      {0, static_cast<int32_t>(steps.size()) - 1, stepBegin, end, 0});
+  // A step is in the trace as a whole or not at all.
+  if (events.size() > mostEvents) {
+    events.resize(stepEvents);
+    full = true;
+  }
+}
+
+void Profile::begin() {
+  if (traced && !full)
+    std::fill(spans.begin(), spans.end(), ThreadPool::Span());
+  callBegin = now();
+}
+
+void Profile::end(int64_t index, double bytes) {
+  int64_t end = now();
+  if (index < 0 || index >= static_cast<int64_t>(sums.size()))
+    return;
+  KernelTime &sum = sums[index];
+  sum.calls += 1;
+  sum.seconds += 1e-9 * (end - callBegin);
+  sum.bytes += index < kernels ? manifest.kernels[index].bytes : bytes;
+  sum.flops += index < kernels ? manifest.kernels[index].flops : 0;
+  if (!traced || full || events.size() > mostEvents)
+    return;
+  events.push_back({1, static_cast<int32_t>(index), callBegin, end,
+                    static_cast<int64_t>(bytes)});
+  for (size_t i = 0; i < spans.size(); ++i)
+    if (spans[i].tasks > 0)
+      events.push_back({static_cast<int32_t>(i) + 2,
+                        static_cast<int32_t>(index), spans[i].begin,
+                        spans[i].end, spans[i].tasks});
+}
+
+std::string Profile::nameOf(int64_t index) const {
+  return index < kernels        ? manifest.kernels[index].name
+         : index == copyIndex() ? "copy"
+                                : "zero";
+}
+
+std::string Profile::table(const MachineLimits &limits) const {
+  std::vector<size_t> rows;
+  double total = 0;
+  for (size_t i = 0; i < sums.size(); ++i)
+    if (sums[i].calls > 0) {
+      rows.push_back(i);
+      total += sums[i].seconds;
+    }
+  std::stable_sort(rows.begin(), rows.end(), [&](size_t a, size_t b) {
+    return sums[a].seconds > sums[b].seconds;
+  });
+  double count = std::max<double>(1, static_cast<double>(steps.size()));
+  std::string out = fmt::format(
+      "\nprofile of {} step{}, {} thread{}; limits of this machine: {:.1f} "
+      "GFLOP/s (a 1536^3 product), {:.1f} GB/s (a large copy, read and "
+      "written)\n",
+      steps.size(), steps.size() == 1 ? "" : "s", pool.threads(),
+      pool.threads() == 1 ? "" : "s", limits.flops / 1e9, limits.bytes / 1e9);
+  out += fmt::format(
+      "{:>10} {:>6} {:>8} {:>10} {:>9} {:>8} {:>6} {:<8} {:<9} {}\n",
+      "ms a step", "share", "calls", "us a call", "GFLOP/s", "GB/s", "limit",
+      "of", "kind", "kernel, where it is from");
+  struct Sum {
+    double seconds = 0, least = 0;
+    int64_t calls = 0;
+  };
+  std::array<Sum, 3> byKind; // products, kernels, copies
+  auto percent = [](double part, double whole) {
+    return whole > 0 && part > 0 ? fmt::format("{:.0f}%", 100 * part / whole)
+                                 : std::string("-");
+  };
+  for (size_t i : rows) {
+    const KernelTime &sum = sums[i];
+    bool known = i < manifest.kernels.size();
+    std::string kind = known ? manifest.kernels[i].kind : "copy";
+    double compute = limits.flops > 0 ? sum.flops / limits.flops : 0;
+    double memory = limits.bytes > 0 ? sum.bytes / limits.bytes : 0;
+    bool isProduct = kind == "matmul" || compute > memory;
+    double least = kind == "matmul" ? compute : std::max(compute, memory);
+    Sum &group = byKind[!known ? 2 : kind == "matmul" ? 0 : 1];
+    group.seconds += sum.seconds;
+    group.least += least;
+    group.calls += sum.calls;
+    auto rate = [&](double amount) {
+      return amount > 0 ? fmt::format("{:.1f}", amount / sum.seconds / 1e9)
+                        : std::string("-");
+    };
+    std::string name = nameOf(static_cast<int64_t>(i));
+    if (known && !manifest.kernels[i].location.empty())
+      name += "  " + manifest.kernels[i].location;
+    out += fmt::format(
+        "{:>10.3f} {:>5.1f}% {:>8.6g} {:>10.1f} {:>9} {:>8} {:>6} {:<8} {:<9} "
+        "{}\n",
+        sum.seconds / count * 1e3, 100 * sum.seconds / std::max(total, 1e-30),
+        sum.calls / count, sum.seconds / sum.calls * 1e6, rate(sum.flops),
+        rate(sum.bytes), percent(least, sum.seconds),
+        isProduct ? "products" : "copies", kind, name);
+  }
+  static constexpr const char *names[] = {"products", "kernels", "copies"};
+  for (size_t i = 0; i < byKind.size(); ++i)
+    if (byKind[i].calls > 0)
+      out += fmt::format(
+          "{:>10.3f} {:>5.1f}% {:>8.6g} {:>10} {:>9} {:>8} {:>6} all {}\n",
+          byKind[i].seconds / count * 1e3,
+          100 * byKind[i].seconds / std::max(total, 1e-30),
+          byKind[i].calls / count, "", "", "",
+          percent(byKind[i].least, byKind[i].seconds), names[i]);
+  out += fmt::format("{:>10.3f} of {:.3f} ms a step; the rest is host code\n",
+                     total / count * 1e3, stepSeconds / count * 1e3);
+  return out;
+}
+
+std::string Profile::trace() const {
+  using nlohmann::ordered_json;
+  std::string out = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  bool first = true;
+  auto write = [&](const ordered_json &event) {
+    out += (first ? "" : ",\n") + event.dump();
+    first = false;
+  };
+  auto nameTrack = [&](const char *what, int32_t track,
+                       const std::string &name) {
+    write({{"name", what},
+           {"ph", "M"},
+           {"pid", 0},
+           {"tid", track},
+           {"args", {{"name", name}}}});
+  };
+  nameTrack("process_name", 0, "rank 0");
+  nameTrack("thread_name", 0, "steps");
+  nameTrack("thread_name", 1, "kernels and products");
+  for (int32_t i = 0; i < pool.threads(); ++i)
+    nameTrack("thread_name", i + 2, fmt::format("thread {}", i));
+  int64_t zero = std::numeric_limits<int64_t>::max();
+  for (const Event &event : events)
+    zero = std::min(zero, event.begin);
+  for (const Event &event : events) {
+    ordered_json json = {
+        {"name", event.track == 0 ? steps[event.index] : nameOf(event.index)},
+        {"ph", "X"},
+        {"pid", 0},
+        {"tid", event.track},
+        {"ts", 1e-3 * (event.begin - zero)},
+        {"dur", 1e-3 * (event.end - event.begin)}};
+    if (event.track > 0) {
+      bool known = event.index < kernels;
+      json["cat"] = known ? manifest.kernels[event.index].kind : "copy";
+      if (event.track == 1)
+        json["args"] = {
+            {"bytes", known ? manifest.kernels[event.index].bytes
+                            : double(event.amount)},
+            {"flops", known ? manifest.kernels[event.index].flops : 0.0},
+            {"location", known ? manifest.kernels[event.index].location : ""}};
+      else
+        json["args"] = {{"tasks", event.amount}};
+    }
+    write(json);
+  }
+  out += "\n]";
+  if (full) {
+    int64_t whole =
+        std::count_if(events.begin(), events.end(),
+                      [](const Event &event) { return event.track == 0; });
+    out += fmt::format(
+        ", \"note\": \"the first {} of {} steps; no more than {} events\"",
+        whole, steps.size(), mostEvents);
+  }
+  return out + "}\n";
+}
