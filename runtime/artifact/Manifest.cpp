@@ -14,7 +14,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 constexpr std::array<std::string_view, bufferKinds> kinds = {
     "parameter", "moment1", "moment2", "momentum", "gradient", "batch",
-    "rng",       "step",    "scalar",  "result",   "input",    "output"};
+    "rng",       "step",    "scalar",  "result",   "input",    "output",
+    "coordinates"};
 constexpr std::array<std::string_view, 5> roles = {"", "tokens", "targets",
                                                    "positions", "documents"};
 
@@ -156,7 +157,101 @@ void checkName(const std::string &name, const std::string &where) {
          where);
 }
 
-BufferInfo parseBuffer(const Json &json, size_t index) {
+Mesh parseMesh(const Json &json) {
+  Object object(json, "\"mesh\"");
+  Mesh mesh;
+  if (const Json *axes = object.array("axes", false)) {
+    size_t index = 0;
+    for (const Json &value : *axes) {
+      Object axis(value, fmt::format("axis {} of \"mesh\"", index++));
+      std::string name = axis.text("name");
+      if (name.empty() ||
+          !std::all_of(name.begin(), name.end(),
+                       [](unsigned char c) { return std::isalnum(c) || c == '_'; }))
+        fail("manifest: {} has name \"{}\"; expected letters, digits and '_'",
+             axis.where, name);
+      for (const MeshAxis &other : mesh.axes)
+        if (other.name == name)
+          fail("manifest: \"mesh\" has two axes '{}'", name);
+      mesh.axes.push_back({name, axis.integer("size", 1, 1 << 20)});
+      if (mesh.ranks() > 1 << 20)
+        fail("manifest: \"mesh\" has more than {} ranks", 1 << 20);
+    }
+  }
+  int64_t ranks = object.integer("ranks", 1, 1 << 20, mesh.ranks());
+  if (ranks != mesh.ranks())
+    fail("manifest: \"mesh\" has {} ranks, the product of its axes is {}", ranks,
+         mesh.ranks());
+  return mesh;
+}
+
+/// Reads "sharding" and "global_shape" and checks that "shape" is what they give.
+Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &mesh,
+                   int64_t microbatches) {
+  Layout layout;
+  layout.local = layout.global = buffer.shape;
+  const Json *sharding = object.array("sharding", false);
+  if (object.find("global_shape"))
+    layout.global = object.integers("global_shape", 0, largest);
+  if (buffer.kind == BufferKind::Batch)
+    layout.blocks = microbatches;
+  layout.blocks = object.integer("blocks", 1, 1 << 30, layout.blocks);
+  std::optional<int64_t> elements =
+      elementCount(layout.global, elementSize(buffer.type));
+  if (!elements || *elements * elementSize(buffer.type) > largest)
+    fail("manifest: {} with global shape {} is larger than {}", object.where,
+         shapeText(layout.global), bytesText(largest));
+  if (layout.global.size() != buffer.shape.size() ||
+      (sharding && sharding->size() != buffer.shape.size()))
+    fail("manifest: {} has shape {}, global shape {} and a sharding of {} dimensions; "
+         "expected equally many",
+         object.where, shapeText(buffer.shape), shapeText(layout.global),
+         sharding ? sharding->size() : buffer.shape.size());
+  std::vector<AxisPart> used;
+  if (sharding)
+    for (const Json &dimension : *sharding) {
+      layout.axes.emplace_back();
+      if (!dimension.is_array())
+        fail("manifest: \"sharding\" of {} has a dimension that is {}; expected an "
+             "array of axes",
+             object.where, dimension.type_name());
+      for (const Json &axis : dimension) {
+        if (!axis.is_string())
+          fail("manifest: \"sharding\" of {} has an axis that is {}; expected a name",
+               object.where, axis.type_name());
+        AxisPart part;
+        try {
+          part = mesh.parse(axis.get<std::string>());
+        } catch (const Error &error) {
+          fail("manifest: \"sharding\" of {}: {}", object.where, error.what());
+        }
+        for (const AxisPart &other : used)
+          if (std::max(part.stride, other.stride) <
+              std::min(part.stride * part.size, other.stride * other.size))
+            fail("manifest: \"sharding\" of {} uses '{}' and '{}', which overlap; an "
+                 "axis cuts one dimension, once",
+                 object.where, other.text, part.text);
+        if (part.size > 1)
+          used.push_back(part);
+        layout.axes.back().push_back(std::move(part));
+      }
+    }
+  if (layout.isSharded() && layout.global[0] % layout.blocks != 0)
+    fail("manifest: {} has a first dimension of {}, which {} blocks (microbatches of a "
+         "batch) do not divide",
+         object.where, layout.global[0], layout.blocks);
+  Shape expected;
+  for (size_t dim = 0; dim < layout.global.size(); ++dim)
+    expected.push_back(layout.localSize(dim));
+  if (expected != buffer.shape)
+    fail("manifest: {} has shape {}; global shape {} and its sharding give {}",
+         object.where, shapeText(buffer.shape), shapeText(layout.global),
+         shapeText(expected));
+  return layout;
+}
+
+BufferInfo parseBuffer(const Json &json, size_t index, const Mesh &mesh,
+                       int64_t microbatches) {
   Object object(json, fmt::format("buffer {}", index));
   BufferInfo buffer;
   buffer.name = object.text("name");
@@ -221,9 +316,15 @@ BufferInfo parseBuffer(const Json &json, size_t index) {
         "one f32, f64, i32 or i64");
     buffer.value = object.number("value", 0);
     break;
+  case BufferKind::Coordinates:
+    require(buffer.type == SHEAF_I32 &&
+                buffer.shape == Shape{static_cast<int64_t>(mesh.axes.size())},
+            "i32 of one element for each axis of the mesh");
+    break;
   default:
     break;
   }
+  buffer.layout = parseLayout(object, buffer, mesh, microbatches);
   return buffer;
 }
 
@@ -258,10 +359,10 @@ void checkTraining(const Manifest &manifest) {
       parameters[buffer.name] = &buffer;
   for (const BufferInfo &buffer : manifest.buffers) {
     if (buffer.kind == BufferKind::Batch &&
-        buffer.shape != Shape{model.batch, model.sequence})
+        buffer.layout.global != Shape{model.batch, model.sequence})
       fail("manifest: batch buffer '{}' has shape {}; expected [batch, seq] = "
            "{} of \"model\"",
-           buffer.name, shapeText(buffer.shape),
+           buffer.name, shapeText(buffer.layout.global),
            shapeText({model.batch, model.sequence}));
     if (buffer.kind >= BufferKind::Moment1 &&
         buffer.kind <= BufferKind::Gradient) {
@@ -269,10 +370,10 @@ void checkTraining(const Manifest &manifest) {
       if (it == parameters.end())
         fail("manifest: {} '{}' belongs to no parameter of that name",
              kindName(buffer.kind), buffer.name);
-      if (it->second->shape != buffer.shape)
+      if (it->second->layout.global != buffer.layout.global)
         fail("manifest: {} '{}' has shape {}, its parameter {}",
-             kindName(buffer.kind), buffer.name, shapeText(buffer.shape),
-             shapeText(it->second->shape));
+             kindName(buffer.kind), buffer.name, shapeText(buffer.layout.global),
+             shapeText(it->second->layout.global));
     }
   }
 }
@@ -310,7 +411,8 @@ Manifest Manifest::parse(std::string_view text) {
       manifest.cpuFeatures.push_back(feature.get<std::string>());
     }
   if (const Json *mesh = top.find("mesh"))
-    manifest.ranks = Object(*mesh, "\"mesh\"").integer("ranks", 1, 1 << 20, 1);
+    manifest.mesh = parseMesh(*mesh);
+  manifest.ranks = manifest.mesh.ranks();
 
   if (const Json *value = top.find("model")) {
     Object object(*value, "\"model\"");
@@ -328,7 +430,8 @@ Manifest Manifest::parse(std::string_view text) {
   std::set<std::pair<BufferKind, std::string>> seen;
   std::set<std::string> keys;
   for (const Json &value : *top.array("buffers", true)) {
-    BufferInfo buffer = parseBuffer(value, index++);
+    BufferInfo buffer = parseBuffer(value, index++, manifest.mesh,
+                                    manifest.model.microbatches);
     if (!seen.emplace(buffer.kind, buffer.name).second)
       fail("manifest: there are two buffers '{}' of kind {}", buffer.name,
            kindName(buffer.kind));
@@ -353,6 +456,14 @@ Manifest Manifest::parse(std::string_view text) {
       kernel.flops = object.number("flops", 0);
       kernel.bytes = object.number("bytes", 0);
       manifest.kernels.push_back(std::move(kernel));
+    }
+  index = 0;
+  if (const Json *collectives = top.array("collectives", false))
+    for (const Json &value : *collectives) {
+      Object object(value, fmt::format("collective {}", index++));
+      manifest.collectives.push_back({object.text("name", ""), object.text("purpose", ""),
+                                      object.text("loc", "")});
+      manifest.purposes.push_back(manifest.collectives.back().purpose);
     }
   checkTraining(manifest);
   return manifest;

@@ -1,6 +1,7 @@
 #include "sheaf/Program.h"
 #include "sheaf/Error.h"
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 using namespace sheaf;
@@ -37,6 +38,12 @@ void Program::prepare(const std::vector<std::string> &entries) {
     memory[index].touch();
     if (buffer.kind == BufferKind::Scalar)
       fill(index, buffer.value);
+    if (buffer.kind == BufferKind::Coordinates) {
+      std::vector<int64_t> at = manifest.mesh.coordinates(communicator().rank);
+      for (size_t i = 0; i < at.size(); ++i)
+        setElement(buffer.type, data(index), static_cast<int64_t>(i),
+                   static_cast<double>(at[i]));
+    }
   }
   if (growArena) {
     arena = Memory();
@@ -51,7 +58,7 @@ void Program::call(const std::string &name) {
   for (int index : entry.arguments)
     buffers.push_back(memory[index].data());
   Communicator &communicator = device.communicator;
-  communicator.countAs(name);
+  communicator.countAs(name, manifest.purposes);
   SheafContext context = {CpuDevice::functions(),
                           buffers.data(),
                           arena.data(),
@@ -105,6 +112,38 @@ void Program::setStep(uint64_t seed, int64_t step) {
   words[1] = static_cast<int32_t>(static_cast<uint32_t>(seed >> 32));
   words[2] = static_cast<int32_t>(step);
   words[3] = 0;
+}
+
+const void *Program::whole(int index, Memory &space) const {
+  const BufferInfo &buffer = manifest.buffers[index];
+  const Layout &layout = buffer.layout;
+  if (!layout.isSharded())
+    return isRoot() ? data(index) : nullptr;
+  Communicator &comm = communicator();
+  if (!isRoot()) {
+    if (layout.isFirstOwner(comm.rank))
+      comm.sendBytesTo(0, data(index), buffer.bytes);
+    return nullptr;
+  }
+  int64_t size = elementSize(buffer.type);
+  space = Memory();
+  space = Memory(*elementCount(layout.global) * size);
+  std::vector<char> part;
+  for (int rank = 0; rank < comm.ranks(); ++rank) {
+    if (!layout.isFirstOwner(rank))
+      continue;
+    const char *from = static_cast<const char *>(data(index));
+    if (rank != 0) {
+      part.resize(buffer.bytes);
+      comm.receiveBytesFrom(rank, part.data(), buffer.bytes);
+      from = part.data();
+    }
+    layout.forEachRun(rank, [&](int64_t local, int64_t global, int64_t length) {
+      std::memcpy(static_cast<char *>(space.data()) + global * size, from + local * size,
+                  length * size);
+    });
+  }
+  return space.data();
 }
 
 std::array<int64_t, bufferKinds> Program::bytesByKind() const {

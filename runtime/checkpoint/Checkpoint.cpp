@@ -70,6 +70,17 @@ std::string sumOf(Json json) {
   return fmt::format("{:016x}", sum);
 }
 
+RunState stateFrom(const Json &json) {
+  RunState state;
+  state.step = json.at("step").get<int64_t>();
+  state.seed = json.at("seed").get<uint64_t>();
+  state.order = json.at("order").get<std::string>();
+  state.dataTokens = json.at("data_tokens").get<int64_t>();
+  for (const auto &[name, value] : json.at("scalars").items())
+    state.scalars[name] = value.get<double>();
+  return state;
+}
+
 /// `directory` has the files that the state says the sums of.
 RunState parseState(const std::string &directory) {
   std::string text = readFile(directory + "/" + stateFile);
@@ -83,14 +94,7 @@ RunState parseState(const std::string &directory) {
         fail("{}: has checksum {}, {} says {}; the file is damaged", name, found,
              stateFile, sum.get<std::string>());
     }
-    RunState state;
-    state.step = json.at("step").get<int64_t>();
-    state.seed = json.at("seed").get<uint64_t>();
-    state.order = json.at("order").get<std::string>();
-    state.dataTokens = json.at("data_tokens").get<int64_t>();
-    for (const auto &[name, value] : json.at("scalars").items())
-      state.scalars[name] = value.get<double>();
-    return state;
+    return stateFrom(json);
   } catch (const nlohmann::json::exception &error) {
     fail("{}: {}", stateFile, error.what());
   }
@@ -112,10 +116,10 @@ void readExact(Program &program, const std::string &path,
            "optimizer",
            path, buffer.key());
     const SafetensorsFile::Tensor &tensor = it->second;
-    if (tensor.shape != buffer.shape || tensor.type != buffer.type)
+    if (tensor.shape != buffer.layout.global || tensor.type != buffer.type)
       fail("{}: tensor '{}' is {} {}, the model has {} {}", path, buffer.key(),
            typeName(tensor.type), shapeText(tensor.shape),
-           typeName(buffer.type), shapeText(buffer.shape));
+           typeName(buffer.type), shapeText(buffer.layout.global));
     ++matched;
   }
   if (matched != file.tensors.size())
@@ -127,7 +131,7 @@ void readExact(Program &program, const std::string &path,
     auto it = file.tensors.find(buffer.key());
     if (program.data(i) && it != file.tensors.end() &&
         std::find(kinds.begin(), kinds.end(), buffer.kind) != kinds.end())
-      file.read(it->second, buffer.type, program.data(i));
+      readPart(program, static_cast<int>(i), file, it->second);
   }
 }
 
@@ -160,6 +164,11 @@ RunLock::~RunLock() { close(directory); }
 
 void sheaf::saveCheckpoint(const Program &program, const RunState &state,
                            const std::string &directory) {
+  if (!program.isRoot()) {
+    saveTensors(program, "", {BufferKind::Parameter});
+    saveTensors(program, "", optimizerKinds);
+    return;
+  }
   createRunDirectory(directory);
   for (const std::string &name : namesIn(directory))
     if (name.rfind(writing, 0) == 0 || name.rfind(removing, 0) == 0) {
@@ -172,11 +181,9 @@ void sheaf::saveCheckpoint(const Program &program, const RunState &state,
       fmt::format("{}/{}{}-{}", directory, writing, getpid(), name);
   createRunDirectory(temporary);
   try {
-    writeSafetensors(temporary + "/" + parametersFile,
-                     tensorsOf(program, {BufferKind::Parameter}),
-                     {{"format", "pt"}});
-    writeSafetensors(temporary + "/" + optimizerFile,
-                     tensorsOf(program, optimizerKinds));
+    saveTensors(program, temporary + "/" + parametersFile, {BufferKind::Parameter},
+                {{"format", "pt"}});
+    saveTensors(program, temporary + "/" + optimizerFile, optimizerKinds);
     Json json;
     json["step"] = state.step;
     json["seed"] = state.seed;
@@ -197,6 +204,8 @@ void sheaf::saveCheckpoint(const Program &program, const RunState &state,
   } catch (const Error &error) {
     std::error_code ignored;
     fs::remove_all(temporary, ignored);
+    if (dynamic_cast<const PeerError *>(&error))
+      throw;
     fail("cannot save the checkpoint of step {}; earlier ones are kept: {}",
          state.step, error.what());
   }
@@ -243,6 +252,29 @@ sheaf::findCheckpoint(const std::string &directory, std::string &notes) {
   if (!candidates.empty())
     fail("{}: no whole checkpoint\n{}", directory, notes);
   return std::nullopt;
+}
+
+std::optional<FoundCheckpoint> sheaf::findCheckpoint(const std::string &directory,
+                                                     std::string &notes,
+                                                     Communicator &communicator) {
+  std::string text;
+  if (communicator.isRoot())
+    if (std::optional<FoundCheckpoint> found = findCheckpoint(directory, notes)) {
+      const RunState &state = found->state;
+      Json json;
+      json["path"] = found->path;
+      json["step"] = state.step;
+      json["seed"] = state.seed;
+      json["order"] = state.order;
+      json["data_tokens"] = state.dataTokens;
+      json["scalars"] = state.scalars;
+      text = json.dump(-1, ' ', false, Json::error_handler_t::ignore);
+    }
+  text = communicator.broadcastText(text);
+  if (text.empty())
+    return std::nullopt;
+  Json json = Json::parse(text);
+  return FoundCheckpoint{json.at("path").get<std::string>(), stateFrom(json)};
 }
 
 void sheaf::loadCheckpoint(Program &program,

@@ -201,19 +201,24 @@ void SafetensorsFile::open() {
 
 void SafetensorsFile::read(const Tensor &tensor, SheafType type,
                            void *target) const {
+  readRange(tensor, type, 0, tensor.elements, target);
+}
+
+void SafetensorsFile::readRange(const Tensor &tensor, SheafType type, int64_t first,
+                                int64_t count, void *target) const {
   try {
+    int64_t size = elementSize(tensor.type), offset = tensor.offset + first * size;
     if (type == tensor.type) {
-      readFully(target, tensor.bytes, tensor.offset);
+      readFully(target, count * size, offset);
       return;
     }
     constexpr int64_t chunk = 1 << 16;
-    std::vector<char> buffer(chunk * elementSize(tensor.type));
-    for (int64_t done = 0; done < tensor.elements; done += chunk) {
-      int64_t count = std::min(chunk, tensor.elements - done);
-      readFully(buffer.data(), count * elementSize(tensor.type),
-                tensor.offset + done * elementSize(tensor.type));
+    std::vector<char> buffer(std::min(chunk, count) * size);
+    for (int64_t done = 0; done < count; done += chunk) {
+      int64_t length = std::min(chunk, count - done);
+      readFully(buffer.data(), length * size, offset + done * size);
       convert(type, static_cast<char *>(target) + done * elementSize(type),
-              tensor.type, buffer.data(), count);
+              tensor.type, buffer.data(), length);
     }
   } catch (const Error &error) {
     fail("{}: tensor '{}': {}", path, tensor.name, error.what());
@@ -242,7 +247,7 @@ void sheaf::writeSafetensors(
   file.write(&length, 8);
   file.write(text.data(), static_cast<int64_t>(length));
   for (const NamedTensor &tensor : tensors)
-    file.write(tensor.data,
+    file.write(tensor.fetch ? tensor.fetch() : tensor.data,
                *elementCount(tensor.shape) * elementSize(tensor.type));
   file.commit();
 }

@@ -2,27 +2,62 @@
 #include "sheaf/Error.h"
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <set>
 
 using namespace sheaf;
 
-std::vector<NamedTensor>
-sheaf::tensorsOf(const Program &program, const std::vector<BufferKind> &kinds) {
+NamedTensor sheaf::wholeTensor(const Program &program, int index,
+                               const std::string &name) {
+  const BufferInfo &buffer = program.manifest.buffers[index];
+  NamedTensor tensor{name, buffer.type, buffer.layout.global, program.data(index), {}};
+  if (buffer.layout.isSharded())
+    tensor.fetch = [&program, index, space = std::make_shared<Memory>()] {
+      return program.whole(index, *space);
+    };
+  return tensor;
+}
+
+void sheaf::writeTensors(const Program &program, const std::string &path,
+                         const std::vector<NamedTensor> &tensors,
+                         const std::map<std::string, std::string> &metadata) {
+  if (program.isRoot())
+    return writeSafetensors(path, tensors, metadata);
+  for (const NamedTensor &tensor : tensors)
+    if (tensor.fetch)
+      tensor.fetch();
+}
+
+void sheaf::saveTensors(const Program &program, const std::string &path,
+                        const std::vector<BufferKind> &kinds,
+                        const std::map<std::string, std::string> &metadata) {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < program.manifest.buffers.size(); ++i) {
     const BufferInfo &buffer = program.manifest.buffers[i];
-    if (program.data(i) &&
+    int index = static_cast<int>(i);
+    if (program.data(index) &&
         std::find(kinds.begin(), kinds.end(), buffer.kind) != kinds.end())
-      tensors.push_back(
-          {buffer.key(), buffer.type, buffer.shape, program.data(i)});
+      tensors.push_back(wholeTensor(program, index, buffer.key()));
   }
-  return tensors;
+  writeTensors(program, path, tensors, metadata);
+}
+
+void sheaf::readPart(Program &program, int index, const SafetensorsFile &file,
+                     const SafetensorsFile::Tensor &tensor) {
+  const BufferInfo &buffer = program.manifest.buffers[index];
+  char *to = static_cast<char *>(program.data(index));
+  if (buffer.layout.isSharded())
+    std::memset(to, 0, buffer.bytes);
+  buffer.layout.forEachRun(
+      program.communicator().rank, [&](int64_t local, int64_t global, int64_t length) {
+        file.readRange(tensor, buffer.type, global, length,
+                       to + local * elementSize(buffer.type));
+      });
 }
 
 void sheaf::saveWeights(const Program &program, const std::string &path) {
   // "pt" is what Hugging Face's loader asks for.
-  writeSafetensors(path, tensorsOf(program, {BufferKind::Parameter}),
-                   {{"format", "pt"}});
+  saveTensors(program, path, {BufferKind::Parameter}, {{"format", "pt"}});
 }
 
 namespace {
@@ -101,14 +136,14 @@ void sheaf::loadWeights(Program &program, const std::string &path) {
     const Tensor *tensor = findTensor(file, buffer.name);
     if (!tensor) {
       missing.push_back(
-          fmt::format("'{}' {}", buffer.name, shapeText(buffer.shape)));
+          fmt::format("'{}' {}", buffer.name, shapeText(buffer.layout.global)));
       continue;
     }
     used.insert(tensor->name);
-    if (tensor->shape != buffer.shape)
+    if (tensor->shape != buffer.layout.global)
       different.push_back(fmt::format("'{}': the file has {}, the model {}",
                                       buffer.name, shapeText(tensor->shape),
-                                      shapeText(buffer.shape)));
+                                      shapeText(buffer.layout.global)));
     else if (!isFloat(tensor->type))
       different.push_back(fmt::format(
           "'{}': the file has elements of type {}, the model {}", buffer.name,
@@ -141,7 +176,6 @@ void sheaf::loadWeights(Program &program, const std::string &path) {
     if (!program.data(index))
       fail("parameter '{}' is used by no entry",
            program.manifest.buffers[index].name);
-    file.read(*tensor, program.manifest.buffers[index].type,
-              program.data(index));
+    readPart(program, index, file, *tensor);
   }
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 using namespace sheaf;
@@ -345,10 +346,37 @@ void Communicator::copyPart(char *to, const Part &target, const char *from,
       copyRuns(task);
 }
 
-void Communicator::countAs(const std::string &entry, std::vector<std::string> names) {
-  current = &counted[entry];
-  if (!names.empty())
-    purposes = std::move(names);
+void Communicator::countAs(const std::string &entry,
+                           const std::vector<std::string> &names) {
+  EntryCounts &counts = counted[entry];
+  counts.calls += 1;
+  current = &counts.rows;
+  purposes = &names;
+}
+
+std::string sheaf::countsJson(const Communicator &communicator) {
+  using Json = nlohmann::ordered_json;
+  Json entries = Json::object();
+  for (const auto &[name, counts] : communicator.counts()) {
+    Json rows = Json::array();
+    for (const TransferCount &row : counts.rows) {
+      Json json = {{"kind", collectiveName(row.kind)},
+                   {"axes", row.axes},
+                   {"group", row.group},
+                   {"dtype", typeName(row.type)},
+                   {"elements", row.elements}};
+      int64_t whole = static_cast<int64_t>(row.wireBytes);
+      if (static_cast<double>(whole) == row.wireBytes)
+        json["wire_bytes"] = whole;
+      else
+        json["wire_bytes"] = row.wireBytes;
+      json["count"] = row.count;
+      json["purpose"] = row.purpose;
+      rows.push_back(std::move(json));
+    }
+    entries[name] = {{"calls", counts.calls}, {"collectives", std::move(rows)}};
+  }
+  return Json{{"entries", std::move(entries)}}.dump(1) + "\n";
 }
 
 int Communicator::rowOf(const SheafCollective &c, const Group &group) {
@@ -363,8 +391,8 @@ int Communicator::rowOf(const SheafCollective &c, const Group &group) {
   row.type = static_cast<SheafType>(c.type);
   row.elements = c.kind == SHEAF_ALL_GATHER ? c.elements * group.size() : c.elements;
   row.wireBytes = wireBytes(c, group.size());
-  if (c.id >= 0 && c.id < static_cast<int64_t>(purposes.size()))
-    row.purpose = purposes[c.id];
+  if (c.id >= 0 && c.id < static_cast<int64_t>(purposes->size()))
+    row.purpose = (*purposes)[c.id];
   for (size_t i = 0; i < current->size(); ++i) {
     TransferCount &other = (*current)[i];
     if (other.kind == row.kind && other.elements == row.elements &&

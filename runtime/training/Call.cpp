@@ -39,11 +39,11 @@ void readInputs(Program &program, const std::vector<int> &buffers,
     if (it == file.tensors.end())
       continue;
     const SafetensorsFile::Tensor &tensor = it->second;
-    if (tensor.type != buffer.type || tensor.shape != buffer.shape)
+    if (tensor.type != buffer.type || tensor.shape != buffer.layout.global)
       fail("{}: tensor '{}' is {} {}, the buffer is {} {}", path, tensorName(buffer),
            typeName(tensor.type), shapeText(tensor.shape),
-           typeName(buffer.type), shapeText(buffer.shape));
-    file.read(tensor, buffer.type, program.data(index));
+           typeName(buffer.type), shapeText(buffer.layout.global));
+    readPart(program, index, file, tensor);
     used.insert(tensorName(buffer));
   }
   for (const auto &[name, tensor] : file.tensors)
@@ -84,9 +84,8 @@ int sheaf::callEntries(const RunOptions &options, CpuDevice &device,
   std::vector<NamedTensor> tensors;
   for (int index : buffers) {
     const BufferInfo &buffer = manifest.buffers[index];
-    tensors.push_back(
-        {tensorName(buffer), buffer.type, buffer.shape, program.data(index)});
+    tensors.push_back(wholeTensor(program, index, tensorName(buffer)));
   }
-  writeSafetensors(options.outputs, tensors);
+  writeTensors(program, options.outputs, tensors);
   return 0;
 }

@@ -71,10 +71,10 @@ void sheaf::sampleTokens(const RunOptions &options, Program &program,
   int64_t batch = manifest.model.batch, sequence = manifest.model.sequence,
           vocab = manifest.model.vocab;
   int logits = manifest.find(BufferKind::Result, "logits");
-  if (logits < 0 || manifest.buffers[logits].shape.empty() ||
-      manifest.buffers[logits].shape.back() < vocab ||
-      manifest.buffers[logits].elements <
-          sequence * manifest.buffers[logits].shape.back())
+  if (logits < 0 || manifest.buffers[logits].layout.global.empty() ||
+      manifest.buffers[logits].layout.global.back() < vocab ||
+      *elementCount(manifest.buffers[logits].layout.global) <
+          sequence * manifest.buffers[logits].layout.global.back())
     fail("{}: has no result 'logits' of shape [batch, seq, vocab], cannot "
          "sample",
          program.artifact.path);
@@ -85,6 +85,8 @@ void sheaf::sampleTokens(const RunOptions &options, Program &program,
   std::vector<uint32_t> text = promptTokens(options.prompt, vocab, bytes);
   size_t shown = options.prompt.empty() ? text.size() : 0;
   auto show = [&] {
+    if (!program.isRoot())
+      return;
     for (; shown < text.size(); ++shown) {
       unsigned char c = static_cast<unsigned char>(text[shown]);
       if (!bytes)
@@ -96,10 +98,13 @@ void sheaf::sampleTokens(const RunOptions &options, Program &program,
     }
     std::fflush(stdout);
   };
-  fmt::print("\nsample of {} tokens\n", options.sample);
+  if (program.isRoot())
+    fmt::print("\nsample of {} tokens\n", options.sample);
   show();
   std::vector<uint32_t> window(batch * (sequence + 1));
-  for (int64_t i = 0; i < options.sample && !stopSignal; ++i) {
+  Communicator &communicator = program.communicator();
+  Memory space;
+  for (int64_t i = 0; i < options.sample && !communicator.agreeMax(stopSignal); ++i) {
     // The last T tokens, in every row, so that no row is out of range.
     int64_t used =
         std::min<int64_t>(static_cast<int64_t>(text.size()), sequence);
@@ -110,10 +115,15 @@ void sheaf::sampleTokens(const RunOptions &options, Program &program,
     fillBatch(program, window);
     program.setStep(seed, 0);
     program.call("logits");
-    text.push_back(draw(
-        buffer.type, program.data(logits), (used - 1) * buffer.shape.back(),
-        vocab, options.temperature, randomBits(seed, SampleStream, i)));
+    // The root draws and tells the others.
+    const void *whole = program.whole(logits, space);
+    int64_t token = 0;
+    if (whole)
+      token = draw(buffer.type, whole, (used - 1) * buffer.layout.global.back(), vocab,
+                   options.temperature, randomBits(seed, SampleStream, i));
+    text.push_back(static_cast<uint32_t>(communicator.agreeMax(token)));
     show();
   }
-  fmt::print("\n");
+  if (program.isRoot())
+    fmt::print("\n");
 }

@@ -44,7 +44,7 @@ public:
   Training(const RunOptions &options, CpuDevice &device,
            const Artifact &artifact)
       : options(options), artifact(artifact), manifest(artifact.manifest),
-        program(artifact, device) {}
+        program(artifact, device), comm(device.communicator), isRoot(comm.isRoot()) {}
 
   int run();
 
@@ -59,6 +59,7 @@ private:
   [[noreturn]] void explainNotFinite(const StepRecord &record);
   void checkpoint();
   RunState state() const;
+  void reportTransfers();
   void finish(double started, const MachineLimits &limits);
   void reportMemory();
 
@@ -66,7 +67,16 @@ private:
   const Artifact &artifact;
   const Manifest &manifest;
   Program program;
+  Communicator &comm;
+  const bool isRoot; ///< only the root writes and prints
 
+  struct Bad {
+    int64_t buffer = -1, element = 0, rank = 0;
+    double value = 0;
+    size_t count = 0; ///< bad buffers on this rank's part
+  };
+  Bad firstBad(BufferKind kind);
+  [[noreturn]] void failTogether(const std::string &message);
   uint64_t seed = 0;
   DataOrder order = DataOrder::Sequential;
   int64_t first = 0, done = 0, steps = 0; // `done` steps are behind us
@@ -89,8 +99,9 @@ void Training::chooseSteps() {
   if (steps > 0 && options.data.empty())
     fail("give --data=FILE, a file of tokens to train on");
   // Not after the last step, when the weights would be lost.
-  for (const std::string &target : {options.save, options.plot, options.trace})
-    if (!target.empty())
+  for (const std::string &target :
+       {options.save, options.plot, options.trace, options.collectives})
+    if (!target.empty() && isRoot)
       checkTarget(target);
   if (options.resume && options.checkpoint.empty())
     fail("--resume needs --checkpoint=DIR, the directory to resume from");
@@ -149,19 +160,20 @@ void Training::start() {
   seed = options.seed.value_or(0);
   order = options.order.value_or(DataOrder::Sequential);
   std::optional<FoundCheckpoint> found;
-  if (!options.checkpoint.empty() && !options.resume)
+  if (!options.checkpoint.empty() && !options.resume && isRoot)
     createRunDirectory(options.checkpoint);
   // Whoever only samples from a checkpoint may do so beside the run.
-  if (!options.checkpoint.empty() && steps > 0)
+  if (!options.checkpoint.empty() && steps > 0 && isRoot)
     lock.emplace(options.checkpoint);
   if (options.resume) {
     std::string notes;
-    found = findCheckpoint(options.checkpoint, notes);
-    fmt::print(stderr, "{}", notes);
-    if (!found)
+    found = findCheckpoint(options.checkpoint, notes, comm);
+    if (isRoot)
+      fmt::print(stderr, "{}", notes);
+    if (!found && isRoot)
       fmt::print(stderr, "{}: no checkpoint yet, starting at step 0\n",
                  options.checkpoint);
-  } else if (!options.checkpoint.empty()) {
+  } else if (!options.checkpoint.empty() && isRoot) {
     std::string notes;
     if (findCheckpoint(options.checkpoint, notes))
       fail("{}: holds the checkpoints of an earlier run; continue it with "
@@ -170,7 +182,8 @@ void Training::start() {
   }
   if (found) {
     resumeFrom(*found);
-    fmt::print(stderr, "resuming {} at step {}\n", found->path, first);
+    if (isRoot)
+      fmt::print(stderr, "resuming {} at step {}\n", found->path, first);
   } else if (!options.load.empty()) {
     loadWeights(program, options.load);
   } else {
@@ -179,7 +192,7 @@ void Training::start() {
   }
   setScalars(program, options.scalars);
   openData();
-  if (found && data && found->state.dataTokens != data->size())
+  if (isRoot && found && data && found->state.dataTokens != data->size())
     fmt::print(stderr,
                "warning: the checkpoint was trained on {} tokens, {} has {}; "
                "the run will not be the same\n",
@@ -187,15 +200,60 @@ void Training::start() {
   checkParameters("before the first step");
 }
 
-void Training::checkParameters(const char *when) {
-  for (int index : manifest.ofKind(BufferKind::Parameter)) {
+/// Ends all ranks with a message that all of them know.
+void Training::failTogether(const std::string &message) {
+  if (!isRoot)
+    while (true)
+      comm.barrier(); // until the root's failure is here
+  throw Error(message);
+}
+
+/// The first value of any rank that is not finite: in the first buffer, on the
+/// lowest rank. The same on all ranks, but for `count`.
+Training::Bad Training::firstBad(BufferKind kind) {
+  Bad mine;
+  for (int index : manifest.ofKind(kind)) {
     const BufferInfo &buffer = manifest.buffers[index];
     int64_t bad =
         firstNotFinite(buffer.type, program.data(index), buffer.elements);
-    if (bad >= 0)
-      fail("parameter '{}' has the value {} at index {} {}", buffer.name,
-           element(buffer.type, program.data(index), bad), bad, when);
+    if (bad < 0)
+      continue;
+    if (mine.count++ == 0) {
+      mine.buffer = index;
+      mine.element = bad;
+      mine.value = element(buffer.type, program.data(index), bad);
+    }
   }
+  constexpr int64_t none = INT64_MAX;
+  int64_t buffer = comm.agreeMin(mine.count ? mine.buffer : none);
+  if (buffer == none)
+    return {};
+  int64_t rank = comm.agreeMin(mine.buffer == buffer ? comm.rank : none);
+  bool isMine = rank == comm.rank;
+  Bad all;
+  all.buffer = buffer;
+  all.rank = rank;
+  all.element = comm.agreeMax(isMine ? mine.element : 0);
+  // A NaN does not come through a sum.
+  int64_t kindOfValue = comm.agreeMax(!isMine                 ? 0
+                                      : std::isnan(mine.value) ? 1
+                                      : mine.value > 0         ? 2
+                                                               : 3);
+  all.value = kindOfValue == 1   ? NAN
+              : kindOfValue == 2 ? INFINITY
+                                 : -INFINITY;
+  all.count = static_cast<size_t>(comm.agreeMax(static_cast<int64_t>(mine.count)));
+  return all;
+}
+
+void Training::checkParameters(const char *when) {
+  Bad bad = firstBad(BufferKind::Parameter);
+  if (bad.buffer < 0)
+    return;
+  failTogether(fmt::format("parameter '{}' has the value {} at index {}{} {}",
+                           manifest.buffers[bad.buffer].name, bad.value, bad.element,
+                           comm.ranks() > 1 ? fmt::format(" on rank {}", bad.rank) : "",
+                           when));
 }
 
 StepRecord Training::trainStep(int64_t step) {
@@ -253,38 +311,26 @@ void Training::explainNotFinite(const StepRecord &record) {
                   record.step, record.loss, record.gradientNorm);
   // After the update the parameters may all be bad, through a gradient norm
   // that is; where they are not, they say where it began.
-  std::vector<int> parameters = manifest.ofKind(BufferKind::Parameter);
-  std::string firstBad;
-  size_t badCount = 0;
-  for (int index : parameters) {
-    const BufferInfo &buffer = manifest.buffers[index];
-    int64_t bad =
-        firstNotFinite(buffer.type, program.data(index), buffer.elements);
-    if (bad < 0)
-      continue;
-    if (badCount++ == 0)
-      firstBad = fmt::format("parameter '{}', index {}", buffer.name, bad);
-  }
-  if (badCount > 0)
-    fail("{}\nfirst bad tensor after the update: {} ({} of {} parameters have "
-         "a value that is not finite)",
-         head, firstBad, badCount, parameters.size());
+  auto onRank = [&](const Bad &bad) {
+    return comm.ranks() > 1 ? fmt::format(" on rank {}", bad.rank) : "";
+  };
+  if (Bad bad = firstBad(BufferKind::Parameter); bad.buffer >= 0)
+    failTogether(fmt::format(
+        "{}\nfirst bad tensor after the update: parameter '{}', index {}{} ({} of {} "
+        "parameters have a value that is not finite)",
+        head, manifest.buffers[bad.buffer].name, bad.element, onRank(bad), bad.count,
+        manifest.ofKind(BufferKind::Parameter).size()));
   if (manifest.findEntry("gradients")) {
     batches->load(program, record.step);
     program.setStep(seed, record.step);
     program.call("gradients");
-    for (int index : manifest.ofKind(BufferKind::Gradient)) {
-      const BufferInfo &buffer = manifest.buffers[index];
-      int64_t bad =
-          firstNotFinite(buffer.type, program.data(index), buffer.elements);
-      if (bad >= 0)
-        fail("{}\nall parameters are finite; first bad tensor: gradient of "
-             "'{}', index {}",
-             head, buffer.name, bad);
-    }
+    if (Bad bad = firstBad(BufferKind::Gradient); bad.buffer >= 0)
+      failTogether(fmt::format(
+          "{}\nall parameters are finite; first bad tensor: gradient of '{}', index {}{}",
+          head, manifest.buffers[bad.buffer].name, bad.element, onRank(bad)));
   }
-  fail("{}\nall parameters and gradients are finite: the loss itself overflows",
-       head);
+  failTogether(fmt::format(
+      "{}\nall parameters and gradients are finite: the loss itself overflows", head));
 }
 
 RunState Training::state() const {
@@ -305,15 +351,27 @@ void Training::checkpoint() {
 }
 
 void Training::reportMemory() {
+  // The ranks of this process together.
   int64_t promise = manifest.entry("step").arenaBytes;
   if (!options.evalData.empty())
     promise = std::max(promise, manifest.entry("loss").arenaBytes);
+  promise *= localRanks(comm.ranks());
   int64_t grown = peakMemory() - residentBefore;
   fmt::print("memory: before {} peak {} promised {} bytes; grown by {}, {:+.1f}% of the "
              "promise{}\n",
              residentBefore, peakMemory(), promise, bytesText(grown),
              promise ? 100.0 * (grown - promise) / promise : 0.0,
              peakWasReset ? "" : "; the peak is that of the whole process");
+}
+
+void Training::reportTransfers() {
+  for (const auto &[entry, counts] : comm.counts())
+    for (const TransferCount &row : counts.rows)
+      fmt::print("{:>10.2f} {:>6} {:>9} {:>10.1f} {:>9} {:>9}  {} {} over {}, {} x {}\n",
+                 row.seconds * 1e3, "", row.count, row.seconds / row.count * 1e6, "-",
+                 fmt::format("{:.1f}", row.wireBytes * row.count / row.seconds / 1e9),
+                 entry, collectiveName(row.kind), fmt::join(row.axes, ","), row.elements,
+                 typeName(row.type));
 }
 
 void Training::finish(double started, const MachineLimits &limits) {
@@ -338,6 +396,8 @@ void Training::finish(double started, const MachineLimits &limits) {
       reportMemory();
   }
   finishProfile(options, program.device, limits);
+  if (options.profile)
+    reportTransfers();
   if (!options.plot.empty())
     writeFile(options.plot,
               plotSvg(losses, evalLosses,
@@ -355,17 +415,22 @@ int Training::run() {
   }
   // Before any buffer is there, so that its memory is free again. It also makes
   // BLAS allocate what it keeps for each thread.
-  if (steps > 0)
-    peak = measurePeak(program.device.pool, type);
+  // All ranks at once: they share the machine in the steps, too.
+  if (steps > 0) {
+    comm.barrier();
+    peak = comm.agreeSum(measurePeak(program.device.pool, type));
+  }
   start();
   if (steps > 0 && manifest.find(BufferKind::Result, "loss") < 0)
     fail("{}: has no result 'loss'", artifact.path);
-  if (steps > 0 && first >= steps)
+  if (steps > 0 && first >= steps && isRoot)
     fmt::print(stderr, "nothing to do: the run has {} steps already\n", first);
 
-  Log log(options.log, options.resume ? first : -1);
-  MachineLimits limits = startProfile(options, program.device, manifest);
-  Progress progress(first, steps, options.quiet);
+  Log log(isRoot ? options.log : "", options.resume ? first : -1);
+  MachineLimits limits;
+  if (isRoot)
+    limits = startProfile(options, program.device, manifest);
+  Progress progress(first, steps, options.quiet || !isRoot);
   double started = seconds();
   losses.reserve(std::clamp<int64_t>(steps - first, 0, 1 << 20));
 
@@ -376,7 +441,9 @@ int Training::run() {
   peakWasReset = resetPeakMemory();
   residentBefore = residentMemory();
 
-  while (done < steps && !stopSignal) {
+  // A signal may come to one rank alone: all stop after the same step.
+  int64_t signal = comm.agreeMax(stopSignal);
+  while (done < steps && !signal) {
     StepRecord record = trainStep(done);
     if (!std::isfinite(record.loss) || !std::isfinite(record.gradientNorm)) {
       progress.finish();
@@ -385,7 +452,8 @@ int Training::run() {
     }
     ++done;
     losses.emplace_back(record.step, record.loss);
-    bool last = done == steps || stopSignal;
+    signal = comm.agreeMax(stopSignal);
+    bool last = done == steps || signal;
     if (evalData &&
         (last || (options.evalEvery > 0 && done % options.evalEvery == 0))) {
       record.evalLoss = evaluate();
@@ -397,25 +465,25 @@ int Training::run() {
       checkpoint();
   }
   progress.finish();
-  int signal = stopSignal;
-  if (signal)
+  if (signal && isRoot)
     fmt::print(stderr, "stopped by {} after step {} of {}\n",
                signal == SIGINT ? "Ctrl-C" : "a signal", done, steps);
-  if (signal && options.checkpoint.empty() && options.save.empty())
+  if (signal && isRoot && options.checkpoint.empty() && options.save.empty())
     fmt::print(stderr, "nothing was kept; --checkpoint=DIR keeps a run that ends early, "
                        "--save=FILE its weights\n");
   if (!options.checkpoint.empty() && saved != done && steps > 0) {
     checkpoint();
-    if (signal)
+    if (signal && isRoot)
       fmt::print(stderr, "checkpoint saved in {}; go on with --resume\n",
                  options.checkpoint);
   }
   if (!options.save.empty())
     saveWeights(program, options.save);
-  finish(started, limits);
+  if (isRoot)
+    finish(started, limits);
   if (options.sample > 0 && !signal)
     sampleTokens(options, program, seed);
-  return signal ? 128 + signal : 0;
+  return signal ? static_cast<int>(128 + signal) : 0;
 }
 } // namespace
 

@@ -79,19 +79,29 @@ std::string compileReference(const Artifact &artifact,
   return reference;
 }
 
-/// Gives the reference the parameters of the program.
-void copyParameters(const Program &from, Program &to) {
-  for (int index : to.manifest.ofKind(BufferKind::Parameter)) {
-    const BufferInfo &target = to.manifest.buffers[index];
-    int source = from.manifest.find(BufferKind::Parameter, target.name);
-    if (source < 0 || from.manifest.buffers[source].shape != target.shape)
-      fail("{}: parameter '{}' {} of the reference is not in {}; it is "
+/// Gives the reference the parameters of the program. All ranks call it; the root
+/// has the reference.
+void copyParameters(const Program &from, Program *to) {
+  Memory space;
+  size_t copied = 0;
+  for (int source : from.manifest.ofKind(BufferKind::Parameter)) {
+    const BufferInfo &buffer = from.manifest.buffers[source];
+    const void *whole = from.whole(source, space);
+    int index = to ? to->manifest.find(BufferKind::Parameter, buffer.name) : -1;
+    if (index < 0)
+      continue;
+    const BufferInfo &target = to->manifest.buffers[index];
+    if (buffer.layout.global != target.shape)
+      fail("{}: parameter '{}' {} of the reference is {} in {}; it is "
            "compiled from another model",
-           to.artifact.path, target.name, shapeText(target.shape),
-           from.artifact.path);
-    convert(target.type, to.data(index), from.manifest.buffers[source].type,
-            from.data(source), target.elements);
+           to->artifact.path, target.name, shapeText(target.shape),
+           shapeText(buffer.layout.global), from.artifact.path);
+    convert(target.type, to->data(index), buffer.type, whole, target.elements);
+    ++copied;
   }
+  if (to && copied != to->manifest.ofKind(BufferKind::Parameter).size())
+    fail("{}: has parameters that are not in {}; it is compiled from another model",
+         to->artifact.path, from.artifact.path);
 }
 
 /// Tokens of batch 0: of the data, or random ones where none is given.
@@ -118,31 +128,37 @@ struct Comparison {
   double ratio() const { return difference == 0 ? 0 : difference / tolerance; }
 };
 
-/// Norms of g - g1 and of g1 for every gradient, in double precision.
+/// Norms of g - g1 and of g1 for every gradient, in double precision. All ranks
+/// call it; the root has the reference and gets the rows.
 std::vector<Comparison> compareGradients(const Program &program,
-                                         const Program &reference) {
+                                         const Program *reference) {
   std::vector<Comparison> rows;
   double all = 0;
-  for (int index : reference.manifest.ofKind(BufferKind::Gradient)) {
-    const BufferInfo &g1 = reference.manifest.buffers[index];
-    int other = program.manifest.find(BufferKind::Gradient, g1.name);
-    if (other < 0 || program.manifest.buffers[other].shape != g1.shape)
-      fail("{}: has no gradient '{}' {}", program.artifact.path, g1.name,
-           shapeText(g1.shape));
+  Memory space;
+  for (int other : program.manifest.ofKind(BufferKind::Gradient)) {
     const BufferInfo &g = program.manifest.buffers[other];
+    const void *whole = program.whole(other, space);
+    if (!reference)
+      continue;
+    int index = reference->manifest.find(BufferKind::Gradient, g.name);
+    if (index < 0 || reference->manifest.buffers[index].shape != g.layout.global)
+      fail("{}: has no gradient '{}' {}", reference->artifact.path, g.name,
+           shapeText(g.layout.global));
+    const BufferInfo &g1 = reference->manifest.buffers[index];
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < g1.elements; ++i) {
-      double a = element(g.type, program.data(other), i);
-      double b = element(g1.type, reference.data(index), i);
+      double a = element(g.type, whole, i);
+      double b = element(g1.type, reference->data(index), i);
       difference += (a - b) * (a - b);
       norm += b * b;
     }
     all += norm;
     rows.push_back({g1.name, std::sqrt(difference), std::sqrt(norm), 0});
   }
-  if (rows.size() != program.manifest.ofKind(BufferKind::Gradient).size())
-    fail("{}: has {} gradients, the reference {}", program.artifact.path,
-         program.manifest.ofKind(BufferKind::Gradient).size(), rows.size());
+  if (reference &&
+      rows.size() != reference->manifest.ofKind(BufferKind::Gradient).size())
+    fail("{}: has {} gradients, the reference {}", program.artifact.path, rows.size(),
+         reference->manifest.ofKind(BufferKind::Gradient).size());
   for (Comparison &row : rows)
     row.tolerance =
         relativeTolerance * row.norm + absoluteTolerance * std::sqrt(all);
@@ -174,16 +190,28 @@ void printTable(const std::vector<Comparison> &rows) {
 
 int sheaf::verify(const RunOptions &options, CpuDevice &device,
                   const Artifact &artifact) {
+  Program program(artifact, device);
+  Communicator &comm = device.communicator;
+  // The reference is one rank's, so the root's alone.
   std::unique_ptr<TemporaryDirectory> temporary;
+  std::unique_ptr<Artifact> referenceArtifact;
+  std::unique_ptr<CpuDevice> referenceDevice;
+  std::unique_ptr<Program> reference;
   std::string path = options.reference;
-  if (path.empty()) {
-    temporary = std::make_unique<TemporaryDirectory>();
-    path = compileReference(artifact, temporary->path);
+  if (comm.isRoot()) {
+    if (path.empty()) {
+      temporary = std::make_unique<TemporaryDirectory>();
+      path = compileReference(artifact, temporary->path);
+    }
+    referenceArtifact = std::make_unique<Artifact>(path);
+    if (referenceArtifact->manifest.ranks != 1)
+      fail("{}: is compiled for {} ranks; a reference is for one", path,
+           referenceArtifact->manifest.ranks);
+    referenceDevice = std::make_unique<CpuDevice>(device.pool.threads());
+    reference = std::make_unique<Program>(*referenceArtifact, *referenceDevice);
   }
-  Artifact referenceArtifact(path);
-  Program program(artifact, device), reference(referenceArtifact, device);
   const ModelInfo &model = artifact.manifest.model,
-                  &model1 = referenceArtifact.manifest.model;
+                  &model1 = reference ? reference->manifest.model : model;
   if (model.batch != model1.batch || model.sequence != model1.sequence ||
       model.vocab != model1.vocab)
     fail("{}: is compiled from another model: batch, sequence and vocabulary "
@@ -191,7 +219,8 @@ int sheaf::verify(const RunOptions &options, CpuDevice &device,
          path, model1.batch, model1.sequence, model1.vocab, artifact.path,
          model.batch, model.sequence, model.vocab);
   program.prepare({"init", "gradients"});
-  reference.prepare({"gradients"});
+  if (reference)
+    reference->prepare({"gradients"});
 
   uint64_t seed = options.seed.value_or(0);
   program.setStep(seed, 0);
@@ -199,8 +228,10 @@ int sheaf::verify(const RunOptions &options, CpuDevice &device,
     program.call("init");
   else
     loadWeights(program, options.load);
-  copyParameters(program, reference);
-  for (Program *each : {&program, &reference}) {
+  copyParameters(program, reference.get());
+  for (Program *each : {&program, reference.get()}) {
+    if (!each)
+      continue;
     setScalars(*each, options.scalars);
     each->setStep(seed, 0);
     loadBatch(options, *each, seed);
@@ -213,19 +244,22 @@ int sheaf::verify(const RunOptions &options, CpuDevice &device,
       fail("{}: entry 'gradients' has no result 'loss'", each.artifact.path);
     return each.value(index);
   };
-  double loss = lossOf(program), loss1 = lossOf(reference);
+  std::vector<Comparison> rows = compareGradients(program, reference.get());
+  if (!reference)
+    return static_cast<int>(comm.agreeMax(0));
+  double loss = lossOf(program), loss1 = lossOf(*reference);
   bool lossPassed = std::abs(loss - loss1) <= lossTolerance * std::abs(loss1);
   fmt::print("loss {:.9g}, reference {:.9g}, relative difference {:.2e}{}\n",
              loss, loss1, std::abs(loss - loss1) / std::abs(loss1),
              lossPassed ? "" : "  DIFFERS");
 
-  std::vector<Comparison> rows = compareGradients(program, reference);
   printTable(rows);
   auto firstBad = std::find_if(rows.begin(), rows.end(),
                                [](const Comparison &c) { return !c.passed(); });
   if (firstBad == rows.end() && lossPassed) {
     fmt::print("verified: loss and {} gradients equal the reference\n",
                rows.size());
+    comm.agreeMax(0);
     return 0;
   }
   if (!lossPassed)
@@ -236,5 +270,5 @@ int sheaf::verify(const RunOptions &options, CpuDevice &device,
                std::count_if(rows.begin(), rows.end(),
                              [](const Comparison &c) { return !c.passed(); }),
                rows.size());
-  return 1;
+  return static_cast<int>(comm.agreeMax(1));
 }

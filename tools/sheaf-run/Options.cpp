@@ -108,7 +108,7 @@ const std::vector<Option> &table() {
            wrong("order", v, "sequential or random");
          o.order = v == "random" ? DataOrder::Random : DataOrder::Sequential;
        }},
-      {"threads", "N", "threads (as many as there are cores)",
+      {"threads", "N", "threads of each rank (the cores over the ranks of the process)",
        [](RunOptions &o, const std::string &v) {
          o.threads = number<int>("threads", v, 1, 1024,
                                  "a whole number from 1 to 1024");
@@ -118,6 +118,9 @@ const std::vector<Option> &table() {
          if (v != "cpu")
            wrong("device", v, "cpu, the one device of this build");
        }},
+      text("collectives", "FILE",
+           "writes what the ranks sent to each other as JSON: kind, axes, bytes, count",
+           &RunOptions::collectives),
       text("log", "FILE", "writes a JSON object a line for each step",
            &RunOptions::log),
       text("plot", "FILE.svg", "draws the loss at the end", &RunOptions::plot),
@@ -311,6 +314,8 @@ std::string sheaf::helpText() {
          "step's time over the rate of a large product\nmeasured at start with "
          "the run's threads.\n\n"
          "--version alone prints the version.\n\n"
+         "An artifact compiled for a mesh runs its ranks as threads of one process, or "
+         "under\n`mpirun -n N` as N processes, with the same bits.\n\n"
          "Exit status: 0 done, 1 failed or not equal to the reference, 128 + "
          "signal when stopped.\n";
   return out;

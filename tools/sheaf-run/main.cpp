@@ -7,7 +7,6 @@
 
 #include "Options.h"
 #include "sheaf/Error.h"
-#include "sheaf/Matmul.h"
 #include "sheaf/abi.h"
 #include <csignal>
 #include <cstdio>
@@ -34,14 +33,14 @@ int run(const RunOptions &options) {
     fmt::print("{}", options.infoJson ? describeJson(artifact) : describe(artifact));
     return 0;
   }
-  CpuDevice device(options.threads ? options.threads : availableCores());
-  checkBlas(device.pool);
-  if (!options.call.empty())
-    return callEntries(options, device, artifact);
-  installSignals();
-  if (options.verify)
-    return verify(options, device, artifact);
-  return train(options, device, artifact);
+  if (options.call.empty())
+    installSignals();
+  return onRanks(options, artifact, [&](CpuDevice &device) {
+    if (!options.call.empty())
+      return callEntries(options, device, artifact);
+    return options.verify ? verify(options, device, artifact)
+                          : train(options, device, artifact);
+  });
 }
 } // namespace
 

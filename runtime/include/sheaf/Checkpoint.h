@@ -43,8 +43,9 @@ private:
   int directory = -1;
 };
 
-/// Writes `step-N` and removes older checkpoints. On an Error the older ones
-/// are untouched.
+/// Writes `step-N`, with whole tensors whatever the mesh, and removes older
+/// checkpoints. On an Error the older ones are untouched. All ranks call it; the
+/// root writes.
 void saveCheckpoint(const Program &program, const RunState &state,
                     const std::string &directory);
 
@@ -59,7 +60,12 @@ struct FoundCheckpoint {
 std::optional<FoundCheckpoint> findCheckpoint(const std::string &directory,
                                               std::string &notes);
 
-/// Reads parameters and optimizer state. Throws an Error where they are not
+/// The same on every rank: the root looks, the others are told.
+std::optional<FoundCheckpoint> findCheckpoint(const std::string &directory,
+                                              std::string &notes,
+                                              Communicator &communicator);
+
+/// Reads this rank's part of parameters and optimizer state. Throws an Error where they are not
 /// those of the program.
 void loadCheckpoint(Program &program, const FoundCheckpoint &checkpoint);
 

@@ -94,6 +94,11 @@ struct TransferCount {
   double seconds = 0; ///< in start and wait
 };
 
+struct EntryCounts {
+  int64_t calls = 0;
+  std::vector<TransferCount> rows;
+};
+
 class Communicator {
 public:
   Communicator(int rank, Mesh mesh);
@@ -126,11 +131,10 @@ public:
   /// The threads that copy and add.
   void usePool(ThreadPool &threads) { pool = &threads; }
 
-  /// Counts from now on under this name; `purposes` by the collectives' ids.
-  void countAs(const std::string &entry, std::vector<std::string> purposes = {});
-  const std::map<std::string, std::vector<TransferCount>> &counts() const {
-    return counted;
-  }
+  /// Counts a call of an entry and from now on its transfers. `purposes` are by
+  /// the collectives' ids and must outlive the counting.
+  void countAs(const std::string &entry, const std::vector<std::string> &purposes);
+  const std::map<std::string, EntryCounts> &counts() const { return counted; }
 
   //===--- what the training loop sends; not counted ---===//
 
@@ -194,13 +198,16 @@ private:
   std::map<GroupKey, int64_t> sequences;
   std::map<int64_t, std::unique_ptr<Transfer>> transfers; // by handle
   int64_t nextHandle = 0;
-  std::map<std::string, std::vector<TransferCount>> counted;
+  std::map<std::string, EntryCounts> counted;
   std::vector<TransferCount> *current = nullptr; // of `counted`
-  std::vector<std::string> purposes;
+  const std::vector<std::string> *purposes = nullptr;
 };
 
 /// Channel of what the training loop sends.
 inline constexpr int32_t controlChannel = INT32_MAX;
+
+/// The counts as JSON, as docs/design/communicator.md says.
+std::string countsJson(const Communicator &communicator);
 
 /// The ranks of one process, one thread each.
 class ThreadWorld {

@@ -13,6 +13,7 @@
 #include "sheaf/Program.h"
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,8 @@ public:
   Batches(TokenFile &file, const Manifest &manifest, DataOrder order,
           uint64_t seed);
 
-  /// Writes the batch of `step` to the batch buffers that are allocated.
+  /// Writes this rank's part of the batch of `step` to the batch buffers that are
+  /// allocated, and reads no other samples.
   void load(Program &program, int64_t step);
 
 private:
@@ -89,10 +91,15 @@ private:
   DataOrder order;
   uint64_t seed;
   std::vector<uint32_t> tokens;
+  std::vector<bool> read;
 };
 
-/// Writes a batch from sequences of T + 1 tokens, one after the other in
-/// `tokens`: inputs, targets, positions 0..T-1, document 0.
+/// Writes this rank's part of a batch: inputs, targets, positions 0..T-1,
+/// document 0. `sample(i)` gives the T + 1 tokens of sample i of the batch. What
+/// is padding has token 0 and a target of -1, which no loss counts.
+void fillBatch(Program &program, const std::function<const uint32_t *(int64_t)> &sample);
+
+/// The same from all sequences, one after the other.
 void fillBatch(Program &program, const std::vector<uint32_t> &tokens);
 
 } // namespace sheaf

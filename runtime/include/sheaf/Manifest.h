@@ -9,7 +9,7 @@
 #ifndef SHEAF_MANIFEST_H
 #define SHEAF_MANIFEST_H
 
-#include "sheaf/Types.h"
+#include "sheaf/Mesh.h"
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,9 +28,10 @@ enum class BufferKind {
   Scalar,
   Result,
   Input,
-  Output
+  Output,
+  Coordinates
 };
-inline constexpr int bufferKinds = 12;
+inline constexpr int bufferKinds = 13;
 std::string_view kindName(BufferKind kind);
 
 /// Kinds that a checkpoint keeps: parameters and optimizer state.
@@ -43,9 +44,10 @@ struct BufferInfo {
   BufferKind kind;
   BatchRole role = BatchRole::None;
   SheafType type;
-  Shape shape;
+  Shape shape;      ///< of a rank's part, padding included
   int64_t elements; ///< product of the shape
   int64_t bytes;
+  Layout layout; ///< where the parts lie in the whole tensor
   double value = 0; ///< of a scalar, at compile time
   bool frozen = false, decay = true;
 
@@ -66,6 +68,10 @@ struct KernelInfo {
   double flops, bytes; ///< of one call
 };
 
+struct CollectiveInfo {
+  std::string name, purpose, location;
+};
+
 struct ModelInfo {
   std::string name;
   int64_t batch = 0, sequence = 0, vocab = 0, microbatches = 1;
@@ -76,11 +82,14 @@ struct ModelInfo {
 struct Manifest {
   std::string producer, target, cpu;
   std::vector<std::string> cpuFeatures;
-  int64_t ranks = 1;
+  Mesh mesh;
+  int64_t ranks = 1; ///< of the mesh
   ModelInfo model;
   std::vector<BufferInfo> buffers;
   std::vector<EntryInfo> entries; ///< in the order of the file
   std::vector<KernelInfo> kernels;
+  std::vector<CollectiveInfo> collectives;
+  std::vector<std::string> purposes; ///< of the collectives
 
   /// Throws an Error that names what is wrong.
   static Manifest parse(std::string_view text);

@@ -48,6 +48,14 @@ public:
 
   void setStep(uint64_t seed, int64_t step);
 
+  Communicator &communicator() const { return device.communicator; }
+  bool isRoot() const { return device.communicator.isRoot(); }
+
+  /// The whole tensor of a buffer on the root, null on the others. All ranks
+  /// call it, for the same buffers in the same order. Where it is cut over
+  /// ranks, `space` holds it.
+  const void *whole(int index, Memory &space) const;
+
   /// Gives the arena's pages back to the system.
   void releaseArena() { arena.release(); }
 

@@ -10,6 +10,7 @@
 #define SHEAF_SAFETENSORS_H
 
 #include "sheaf/Types.h"
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ public:
   /// Reads a tensor and converts it, see convert(); `target` has room for all
   /// elements in type `type`.
   void read(const Tensor &tensor, SheafType type, void *target) const;
+  /// The same for elements [first, first + count).
+  void readRange(const Tensor &tensor, SheafType type, int64_t first, int64_t count,
+                 void *target) const;
 
 private:
   void open();
@@ -51,6 +55,8 @@ struct NamedTensor {
   SheafType type;
   Shape shape;
   const void *data;
+  /// Where there is one, it gives the data when they are written.
+  std::function<const void *()> fetch = nullptr;
 };
 
 /// Writes a file aside and renames it into place.

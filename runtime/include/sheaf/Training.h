@@ -12,6 +12,7 @@
 #include "sheaf/Data.h"
 #include "sheaf/Program.h"
 #include <csignal>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,7 +27,8 @@ struct RunOptions {
   std::optional<DataOrder> order; ///< default: sequential
   std::optional<int64_t> steps;
   std::optional<uint64_t> seed; ///< default: 0
-  int threads = 0;              ///< 0: as many as there are cores
+  int threads = 0; ///< of each rank; 0: the cores over the ranks of the process
+  std::string collectives;
   std::string log, load, save, plot, trace;
   std::string checkpoint;
   int64_t checkpointEvery = 0; ///< 0: at the end only
@@ -42,6 +44,17 @@ struct RunOptions {
   std::string call, inputs, outputs;
   std::map<std::string, double> scalars; ///< by buffer name
 };
+
+/// Calls `body` on every rank of the artifact's mesh, each with a device of its
+/// own: on threads of this process or, started by mpirun, on this process's rank.
+/// Returns what the root's body returns. Where a rank fails, the others are taken
+/// down; prints the message and returns 1. Throws an Error where the number of
+/// processes is not that of the ranks.
+int onRanks(const RunOptions &options, const Artifact &artifact,
+            const std::function<int(CpuDevice &)> &body);
+
+/// How many of a run's ranks are threads of this process.
+int localRanks(int ranks);
 
 /// Set by a signal that asks the run to end after the current step.
 extern volatile std::sig_atomic_t stopSignal;

@@ -14,14 +14,28 @@
 
 namespace sheaf {
 
-/// The tensors of a program's allocated buffers of one of `kinds`, under their
-/// keys, see BufferInfo::key().
-std::vector<NamedTensor> tensorsOf(const Program &program,
-                                   const std::vector<BufferKind> &kinds);
+/// Writes the whole tensors of a program's allocated buffers of one of `kinds`
+/// under their keys, see BufferInfo::key(). All ranks call it; the root writes,
+/// collecting one tensor at a time.
+void saveTensors(const Program &program, const std::string &path,
+                 const std::vector<BufferKind> &kinds,
+                 const std::map<std::string, std::string> &metadata = {});
+
+/// The whole tensor of a buffer, as writeTensors takes it.
+NamedTensor wholeTensor(const Program &program, int index, const std::string &name);
+
+/// Writes tensors on the root, and takes part in it on the other ranks.
+void writeTensors(const Program &program, const std::string &path,
+                  const std::vector<NamedTensor> &tensors,
+                  const std::map<std::string, std::string> &metadata = {});
+
+/// Reads this rank's part of a buffer from the whole tensor; padding is zero.
+void readPart(Program &program, int index, const SafetensorsFile &file,
+              const SafetensorsFile::Tensor &tensor);
 
 void saveWeights(const Program &program, const std::string &path);
 
-/// Reads every parameter, converting floating-point types. Throws one Error
+/// Reads this rank's part of every parameter, converting floating-point types. Throws one Error
 /// that names what is missing, what the file has beside the parameters, and
 /// where shapes differ. Nothing is changed then.
 void loadWeights(Program &program, const std::string &path);

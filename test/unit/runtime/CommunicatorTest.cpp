@@ -395,7 +395,8 @@ TEST(Communicator, MaxMinAndIntegers) {
 TEST(Communicator, CountsWhatStrategiesState) {
   Mesh mesh = mesh24();
   runRanks(mesh, [&](Communicator &c) {
-    c.countAs("step", {"", "loss"});
+    const std::vector<std::string> purposes = {"", "loss"};
+    c.countAs("step", purposes);
     std::vector<float> a(4096), b(4096 * 4);
     SheafCollective reduce = over(mesh, {"dp"}, SHEAF_ALL_REDUCE, 4096);
     for (int i = 0; i < 3; ++i)
@@ -407,7 +408,7 @@ TEST(Communicator, CountsWhatStrategiesState) {
     c.wait(c.start(over(mesh, {"dp:(1)2"}, SHEAF_ALL_TO_ALL, 4096), a.data(), b.data()));
     c.wait(c.start(over(mesh, {}, SHEAF_ALL_REDUCE, 4096), a.data(), a.data()));
     c.barrier();
-    const std::vector<TransferCount> &rows = c.counts().at("step");
+    const std::vector<TransferCount> &rows = c.counts().at("step").rows;
     ASSERT_EQ(rows.size(), 5u);
     EXPECT_EQ(rows[0].count, 3);
     EXPECT_EQ(rows[0].wireBytes, 2 * 0.75 * 4096 * 4);
