@@ -1,6 +1,7 @@
 //===- Register.cpp - Dialects and passes of Sheaf ------------------------===//
 
 #include "compiler/Compile.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
@@ -13,12 +14,13 @@
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
 #include "passes/recompute/Passes.h"
+#include "passes/sharding/Passes.h"
 #include "passes/step/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
-  registry.insert<nn::NNDialect, exec::ExecDialect, mlir::func::FuncDialect,
+  registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, mlir::func::FuncDialect,
                   mlir::arith::ArithDialect, mlir::scf::SCFDialect,
                   mlir::memref::MemRefDialect, mlir::LLVM::LLVMDialect>();
   mlir::func::registerInlinerExtension(registry);
@@ -35,6 +37,7 @@ void sheaf::registerSheafPasses() {
   registerNNPasses();
   registerPrecisionPasses();
   registerRecomputePasses();
+  registerShardingPasses();
   registerStepPasses();
   registerExecToLLVMPasses();
   cpu::registerKernelPasses();

@@ -3,6 +3,7 @@
 #include "passes/sharding/planner/Planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -14,6 +15,9 @@ namespace {
 constexpr double kStart = 1e-6;
 constexpr double kCopyBandwidth = 1e12;
 constexpr double kCopyStart = 1e-9;
+/// By how much a larger group starts later, each time it doubles: of two ways
+/// that send the same the one with smaller groups is taken.
+constexpr double kGroupStart = 1e-3;
 
 using Shape = std::vector<int64_t>;
 using Axes = std::vector<int>;
@@ -132,7 +136,7 @@ std::vector<Move> Planner::movesFrom(const Shape &shape, int64_t elementBytes,
       latency = std::max(latency, mesh[axis].link.latency);
       bandwidth = std::min(bandwidth, mesh[axis].link.bandwidth);
     }
-    double share = (group - 1) / group, steps = group - 1;
+    double share = (group - 1) / group, steps = std::log2(group);
     switch (kind) {
     case MoveKind::AllGather:
       move.bytes = share * afterBytes;
@@ -164,7 +168,8 @@ std::vector<Move> Planner::movesFrom(const Shape &shape, int64_t elementBytes,
       moves.push_back(std::move(move));
       return;
     }
-    move.cost = kStart + steps * latency + move.bytes / bandwidth;
+    move.cost = kStart * (1 + kGroupStart * std::log2(group)) +
+                steps * latency + move.bytes / bandwidth;
     moves.push_back(std::move(move));
   };
 

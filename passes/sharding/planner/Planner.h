@@ -21,7 +21,9 @@ namespace sheaf::planner {
 
 /// What a transfer over an axis costs.
 struct Link {
-  /// Seconds for each step of a collective.
+  /// Seconds for each step of a collective; a group of n takes log2(n) steps (a
+  /// tree, which libraries use where latency counts), an all-reduce twice as
+  /// many.
   double latency = 0;
   /// Bytes a second that one device sends.
   double bandwidth = 1;

@@ -116,13 +116,15 @@ struct Case {
            chunk(dim, outer) == devices(rest) * chunk(dim, both);
   }
 
-  double transfer(const Axes &group, double sent, double steps) const {
+  double transfer(const Axes &group, double sent, double steps,
+                  bool isPermute = false) const {
     double latency = 0, bandwidth = kInfinity;
     for (int axis : group) {
       latency = std::max(latency, mesh[axis].link.latency);
       bandwidth = std::min(bandwidth, mesh[axis].link.bandwidth);
     }
-    return 1e-6 + steps * latency + sent / bandwidth;
+    return 1e-6 * (1 + 1e-3 * std::log2(isPermute ? 1 : devices(group))) +
+           steps * latency + sent / bandwidth;
   }
 
   /// The cheapest single collective from one state to another.
@@ -153,12 +155,12 @@ struct Case {
     }
     if (!lost.empty()) {
       if (changed.empty())
-        offer(transfer(lost, 2 * (n - 1) / n * bytes(from), 2 * (n - 1)));
+        offer(transfer(lost, 2 * (n - 1) / n * bytes(from), 2 * std::log2(n)));
       if (changed.size() == 1) {
         size_t d = changed[0];
         if (behind(to.dims[d], from.dims[d], rest) && sorted(rest) == lost &&
             nests(d, from.dims[d], rest, to.dims[d]))
-          offer(transfer(lost, (n - 1) / n * bytes(from), n - 1));
+          offer(transfer(lost, (n - 1) / n * bytes(from), std::log2(n)));
       }
       return best;
     }
@@ -167,7 +169,7 @@ struct Case {
       if (behind(from.dims[d], to.dims[d], rest) &&
           nests(d, to.dims[d], rest, from.dims[d])) {
         double k = devices(rest);
-        offer(transfer(rest, (k - 1) / k * bytes(to), k - 1));
+        offer(transfer(rest, (k - 1) / k * bytes(to), std::log2(k)));
       }
       if (behind(to.dims[d], from.dims[d], rest) && free(rest) &&
           nests(d, from.dims[d], rest, to.dims[d]))
@@ -182,7 +184,7 @@ struct Case {
             nests(a, to.dims[a], rest, from.dims[a]) &&
             nests(b, from.dims[b], rest, to.dims[b])) {
           double k = devices(rest);
-          offer(transfer(rest, (k - 1) / k * bytes(from), k - 1));
+          offer(transfer(rest, (k - 1) / k * bytes(from), std::log2(k)));
         }
       }
     bool sameCounts = true;
@@ -194,7 +196,7 @@ struct Case {
       moved.insert(moved.end(), to.dims[d].begin(), to.dims[d].end());
     }
     if (sameCounts && !changed.empty())
-      offer(transfer(moved, bytes(from), 1));
+      offer(transfer(moved, bytes(from), 1, /*isPermute=*/true));
     return best;
   }
 
