@@ -15,6 +15,7 @@
 #include "passes/nn/Passes.h"
 #include "passes/precision/Passes.h"
 #include "passes/recompute/Passes.h"
+#include "passes/sharding/Passes.h"
 #include "passes/step/Passes.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
 #include "mlir/Transforms/Passes.h"
@@ -37,6 +38,7 @@ void sheaf::registerSheafPasses() {
   registerNNPasses();
   registerPrecisionPasses();
   registerRecomputePasses();
+  registerShardingPasses();
   registerStepPasses();
   registerDistToNNPasses();
   registerExecToLLVMPasses();

@@ -42,11 +42,12 @@ def NN_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
 //===----------------------------------------------------------------------===//
 
 /// An op on values. Its result types follow from operands and attributes
-/// (`inferReturnTypes`, where the shapes are checked, too).
+/// (`inferReturnTypes`, where the shapes are checked, too), but for the encoding,
+/// which is another dialect's business.
 class NN_Op<string mnemonic, list<Trait> traits = []>
     : Op<NN_Dialect, mnemonic, !listconcat([Pure], traits)>;
 
-defvar ByInference = InferTypeOpAdaptor;
+defvar ByInference = InferTypeOpAdaptorWithIsCompatible;
 defvar ByRule = DeclareOpInterfaceMethods<NN_RuleOpInterface>;
 defvar ByGradient = DeclareOpInterfaceMethods<NN_GradientOpInterface>;
 defvar ByDecomposition = DeclareOpInterfaceMethods<NN_DecomposableOpInterface>;

@@ -114,6 +114,14 @@ static std::string shapeText(ArrayRef<int64_t> shape) {
   return text + "]";
 }
 
+/// Whether types are the same, encodings aside: those are another dialect's
+/// business.
+static bool same(Type a, Type b) {
+  auto first = ranked(a), second = ranked(b);
+  return first && second && first.getShape() == second.getShape() &&
+         first.getElementType() == second.getElementType();
+}
+
 /// Broadcasts operand shapes into `shape`.
 static LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands,
                                     SmallVector<int64_t> &shape) {
@@ -153,7 +161,14 @@ static LogicalResult inferBinary(std::optional<Location> loc, Value lhs, Value r
   return success();
 }
 
+static bool isCompatible(TypeRange inferred, TypeRange actual) {
+  return llvm::equal(inferred, actual, same);
+}
+
 #define INFER(OP)                                                                          \
+  bool OP::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {                 \
+    return isCompatible(inferred, actual);                                                 \
+  }                                                                                        \
   LogicalResult OP::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,    \
                                      Adaptor adaptor, SmallVectorImpl<Type> &types)
 
@@ -560,7 +575,7 @@ LogicalResult GatherGradOp::verify() {
   if (failed(shape))
     return failure();
   auto expected = withShape(getType(), *shape);
-  if (getGrad().getType() != expected)
+  if (!same(getGrad().getType(), expected))
     return emitOpError("gradient has type ") << getGrad().getType() << ", expected " << expected
                                              << " as nn.gather of the result would have";
   return success();
@@ -658,7 +673,7 @@ static LogicalResult inferNorm(std::optional<Location> loc, Value input, ValueRa
     return emitOptionalError(loc, "input has rank 0, expected at least 1");
   auto expected = withShape(type, type.getShape().back());
   for (Value weight : weights)
-    if (weight.getType() != expected)
+    if (!same(weight.getType(), expected))
       return emitOptionalError(loc, "scale or bias has type ", weight.getType(), ", expected ",
                                expected, " for the last dimension of ", type);
   if (!(eps >= 0))
@@ -739,7 +754,7 @@ static LogicalResult verifyAttention(Op op, RankedTensorType result, RankedTenso
                                   << " key heads";
   auto expect = [&](RankedTensorType got, RankedTensorType expected,
                     StringRef what) -> LogicalResult {
-    if (got != expected)
+    if (!same(got, expected))
       return op.emitOpError() << what << " has type " << got << ", expected " << expected;
     return success();
   };
@@ -783,18 +798,18 @@ LogicalResult AttentionGradOp::verify() {
   auto lse = cast<RankedTensorType>(getLse().getType());
   if (failed(verifyAttention(*this, getForwardResult().getType(), lse)))
     return failure();
-  if (getGrad().getType() != getForwardResult().getType())
+  if (!same(getGrad().getType(), getForwardResult().getType()))
     return emitOpError("gradient has type ") << getGrad().getType() << ", expected the result's "
                                              << getForwardResult().getType();
-  if (getLseGrad() && getLseGrad().getType() != lse)
+  if (getLseGrad() && !same(getLseGrad().getType(), lse))
     return emitOpError("gradient of the log-sum-exp has type ")
            << getLseGrad().getType() << ", expected " << lse;
-  if (getQueryGrad().getType() != getQuery().getType() ||
-      getKeyGrad().getType() != getKey().getType() ||
-      getValueGrad().getType() != getValue().getType())
+  if (!same(getQueryGrad().getType(), getQuery().getType()) ||
+      !same(getKeyGrad().getType(), getKey().getType()) ||
+      !same(getValueGrad().getType(), getValue().getType()))
     return emitOpError("results must have the types of query, key and value");
   if (static_cast<bool>(getBiasGrad()) != static_cast<bool>(getBias()) ||
-      (getBias() && getBiasGrad().getType() != getBias().getType()))
+      (getBias() && !same(getBiasGrad().getType(), getBias().getType())))
     return emitOpError("expected a fourth result of the bias's type exactly where there is a "
                        "bias");
   return success();
@@ -833,9 +848,9 @@ LogicalResult CrossEntropyGradOp::verify() {
   auto perToken = RankedTensorType::get(getTargets().getType().getShape(),
                                         getStatisticsType(logits.getElementType()));
   for (Value value : {Value(getLse()), Value(getGrad()), Value(getLseGrad())})
-    if (value && value.getType() != perToken)
+    if (value && !same(value.getType(), perToken))
       return emitOpError("operand has type ") << value.getType() << ", expected " << perToken;
-  if (getType() != logits)
+  if (!same(getType(), logits))
     return emitOpError("result has type ") << getType() << ", expected the logits' " << logits;
   return success();
 }

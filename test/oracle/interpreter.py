@@ -200,9 +200,11 @@ class Reader:
 
     def type_text(self):
         self.space()
-        match = re.compile(r"[\w.!]+(<[^>]*>)?").match(self.text, self.at)
-        self.at = match.end()
-        return match[0]
+        start = self.at
+        self.at = re.compile(r"[\w.!]+").match(self.text, self.at).end()
+        if self.text[self.at] == "<":
+            self.balanced()
+        return self.text[start:self.at]
 
     def region(self):
         self.take("{")

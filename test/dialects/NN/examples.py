@@ -1,17 +1,17 @@
 """Runs the examples of op and pass descriptions.
 
-    examples.py <llvm-tblgen> <include folders, comma separated> <file.td> <sheaf-opt>
+    examples.py <llvm-tblgen> <include folders, comma separated> <file.td> <sheaf-opt> [<preamble>]
 
 Every op and pass in the file must have a summary and a description with an example in
 ```mlir; each example that is no function itself is wrapped in one, its free values being
-the arguments, and must parse, verify and print to what reads back as the same."""
+the arguments, behind the preamble, and must parse, verify and print to what reads back as the same."""
 
 import json
 import re
 import subprocess
 import sys
 
-TYPE = r"tensor<[^<>]*>"
+TYPE = r"tensor<[^<>]*(?:<[^<>]*>)?>"
 
 
 def statements(block):
@@ -35,7 +35,7 @@ def signature(statement):
     if "^bb" in body:
         return re.findall(rf"(%\w+) : ({TYPE})", body.split("^bb")[0]), defined
     names = re.findall(r"%\w+", body)
-    types = body[body.rindex(":", 0, body.index("tensor<")) + 1:] if names else ""
+    types = body[body.rindex(" : ", 0, body.index("tensor<")) + 3:] if names else ""
     if types.strip().startswith("("):
         listed = re.findall(TYPE, types[:types.index(")")])
     else:
@@ -69,7 +69,7 @@ def function(block, number):
 
 
 def main():
-    tblgen, folders, path, tool = sys.argv[1:]
+    tblgen, folders, path, tool, *preamble = sys.argv[1:]
     includes = [flag for folder in folders.split(",") for flag in ("-I", folder)]
     records = json.loads(subprocess.run([tblgen, "--dump-json", *includes, path], check=True,
                                         capture_output=True, text=True).stdout)
@@ -91,7 +91,10 @@ def main():
             failures.append(f"{title}: no example shows the op")
         for block in blocks:
             try:
-                text = block if "func.func" in block else function(block, count)
+                if "func.func" in block or block.strip().startswith("dist.mesh"):
+                    text = block
+                else:
+                    text = "\n".join(preamble) + "\n" + function(block, count)
             except ValueError as error:
                 failures.append(f"{title}: {error}")
                 continue

@@ -1,0 +1,495 @@
+//===- Verifiers.cpp - What is legal in dist ------------------------------===//
+
+#include "dialects/Dist/Dist.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+#include "llvm/ADT/SmallSet.h"
+#include <set>
+
+using namespace mlir;
+using namespace sheaf::dist;
+
+namespace sheaf::dist {
+ParseResult parseMeshAxesList(OpAsmParser &parser, ArrayAttr &axes);
+void printMeshAxesList(OpAsmPrinter &printer, ArrayAttr axes);
+ParseResult parseAxesList(OpAsmParser &parser, ArrayAttr &axes);
+void printAxesList(OpAsmPrinter &printer, ArrayAttr axes);
+} // namespace sheaf::dist
+
+static ParseResult parseMeshAxes(OpAsmParser &parser, ArrayAttr &axes) {
+  return parseMeshAxesList(parser, axes);
+}
+static void printMeshAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
+  printMeshAxesList(printer, axes);
+}
+static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
+  return parseAxesList(parser, axes);
+}
+static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
+  printAxesList(printer, axes);
+}
+template <typename EnumAttr>
+static ParseResult parseWord(OpAsmParser &parser, EnumAttr &attribute) {
+  attribute = dyn_cast_or_null<EnumAttr>(EnumAttr::parse(parser, Type()));
+  return failure(!attribute);
+}
+template <typename EnumAttr>
+static void printWord(OpAsmPrinter &printer, Operation *, EnumAttr attribute) {
+  printer << attribute.getValue();
+}
+
+//===----------------------------------------------------------------------===//
+// Mesh and axes
+//===----------------------------------------------------------------------===//
+
+MeshAxisAttr MeshOp::lookup(StringRef name) {
+  for (MeshAxisAttr axis : getAxes().getAsRange<MeshAxisAttr>())
+    if (axis.getName() == name)
+      return axis;
+  return nullptr;
+}
+
+int64_t MeshOp::getSize(AxisAttr axis) {
+  return axis.isWhole() ? lookup(axis.getName()).getSize() : axis.getSize();
+}
+
+int64_t MeshOp::getSize(ArrayRef<AxisAttr> axes) {
+  int64_t size = 1;
+  for (AxisAttr axis : axes)
+    size *= getSize(axis);
+  return size;
+}
+
+int64_t MeshOp::getNumDevices() {
+  int64_t devices = 1;
+  for (MeshAxisAttr axis : getAxes().getAsRange<MeshAxisAttr>())
+    devices *= axis.getSize();
+  return devices;
+}
+
+LogicalResult MeshOp::verify() {
+  auto module = dyn_cast_or_null<ModuleOp>((*this)->getParentOp());
+  if (!module)
+    return emitOpError("belongs into a module");
+  for (MeshOp other : module.getOps<MeshOp>())
+    if (other != *this && other->isBeforeInBlock(*this)) {
+      InFlightDiagnostic error =
+          emitOpError("is the second mesh of the module, expected one");
+      error.attachNote(other.getLoc()) << "the first is here";
+      return error;
+    }
+  llvm::SmallSet<StringRef, 8> names;
+  int64_t total = 1;
+  for (MeshAxisAttr axis : getAxes().getAsRange<MeshAxisAttr>()) {
+    if (!names.insert(axis.getName()).second)
+      return emitOpError("has two axes named ") << axis.getName();
+    if (__builtin_mul_overflow(total, axis.getSize(), &total) ||
+        total > std::numeric_limits<int32_t>::max())
+      return emitOpError("has more than 2147483647 devices");
+  }
+  if (auto devices = getDevices()) {
+    if (static_cast<int64_t>(devices->size()) != total)
+      return emitOpError("lists ")
+             << devices->size() << " devices, its axes give " << total;
+    SmallVector<bool> seen(total);
+    for (int64_t device : *devices) {
+      if (device < 0 || device >= total)
+        return emitOpError("lists device ")
+               << device << ", expected 0 to " << total - 1;
+      if (seen[device])
+        return emitOpError("lists device ") << device << " twice";
+      seen[device] = true;
+    }
+  }
+  return success();
+}
+
+static std::string axisText(AxisAttr axis) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  axis.printBare(os);
+  return text;
+}
+
+static std::string axisNames(MeshOp mesh) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(mesh.getAxes().getAsRange<MeshAxisAttr>(), os,
+                        [&](MeshAxisAttr axis) { os << axis.getName(); });
+  return text;
+}
+
+/// Whether the axes exist and none of their devices is used twice.
+static LogicalResult
+verifyAxes(ArrayRef<AxisAttr> axes, MeshOp mesh,
+           llvm::function_ref<InFlightDiagnostic()> emitError) {
+  for (auto [i, axis] : llvm::enumerate(axes)) {
+    MeshAxisAttr whole = mesh.lookup(axis.getName());
+    if (!whole)
+      return emitError() << "uses axis " << axis.getName()
+                         << ", which the mesh does not have; it has "
+                         << axisNames(mesh);
+    int64_t outer = axis.getOuter(),
+            size = axis.isWhole() ? whole.getSize() : axis.getSize();
+    if (!axis.isWhole() && (outer > whole.getSize() / size ||
+                            whole.getSize() % (outer * size) != 0))
+      return emitError() << "uses sub-axis " << axisText(axis)
+                         << " of an axis of size " << whole.getSize()
+                         << ", which " << outer << " times " << size
+                         << " does not divide";
+    for (AxisAttr before : axes.take_front(i)) {
+      if (before.getName() != axis.getName())
+        continue;
+      int64_t otherOuter = before.getOuter(),
+              otherSize = before.isWhole() ? whole.getSize() : before.getSize();
+      // A sub-axis takes the strides between outer and outer * size.
+      if (outer < otherOuter * otherSize && otherOuter < outer * size)
+        return emitError() << "uses axis " << axisText(axis) << " twice"
+                           << (before == axis
+                                   ? std::string()
+                                   : ", the other time as " + axisText(before));
+    }
+  }
+  return success();
+}
+
+static FailureOr<MeshOp> requireMesh(Operation *op) {
+  MeshOp mesh = getMesh(op);
+  if (!mesh) {
+    op->emitOpError("needs a mesh, but the module has none; declare one with "
+                    "dist.mesh @mesh [\"dp\" = 2]");
+    return failure();
+  }
+  return mesh;
+}
+
+LogicalResult sheaf::dist::verifySharding(
+    ShardingAttr sharding, Type type, MeshOp mesh,
+    llvm::function_ref<InFlightDiagnostic()> emitError) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor)
+    return emitError() << "has a sharding, but its type " << type
+                       << " is no ranked tensor";
+  if (static_cast<int64_t>(sharding.getDims().size()) != tensor.getRank())
+    return emitError() << "has a sharding of " << sharding.getDims().size()
+                       << " dimensions, its type " << tensor << " has "
+                       << tensor.getRank();
+  for (auto [i, dim] : llvm::enumerate(sharding.getDims()))
+    if (tensor.getDimSize(i) % dim.getBlocks() != 0)
+      return emitError() << "has " << dim.getBlocks() << " blocks in dimension "
+                         << i << ", whose size is " << tensor.getDimSize(i);
+  return verifyAxes(sharding.getAllAxes(), mesh, emitError);
+}
+
+//===----------------------------------------------------------------------===//
+// Attributes on other ops
+//===----------------------------------------------------------------------===//
+
+static LogicalResult verifySlot(Operation *op, Attribute value, Type type,
+                                const Twine &what) {
+  FailureOr<MeshOp> mesh = requireMesh(op);
+  if (failed(mesh))
+    return failure();
+  auto sharding = dyn_cast<ShardingAttr>(value);
+  if (!sharding)
+    return op->emitOpError()
+           << what << " has " << value
+           << " as its sharding, expected #dist.sharding<...>";
+  return verifySharding(sharding, type, *mesh,
+                        [&] { return op->emitOpError() << what << " "; });
+}
+
+/// On a function whose body is local already, shardings speak of global shapes:
+/// only the axes can be checked, which is what both floors have in common.
+LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                    unsigned argument,
+                                                    NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || attribute.getName() != kShardingAttr)
+    return op->emitOpError("unknown attribute ") << attribute.getName();
+  return verifySlot(op, attribute.getValue(),
+                    function.getArgumentTypes()[argument],
+                    "argument " + Twine(argument));
+}
+
+LogicalResult DistDialect::verifyRegionResultAttribute(
+    Operation *op, unsigned, unsigned result, NamedAttribute attribute) {
+  auto function = dyn_cast<FunctionOpInterface>(op);
+  if (!function || attribute.getName() != kShardingAttr)
+    return op->emitOpError("unknown attribute ") << attribute.getName();
+  return verifySlot(op, attribute.getValue(), function.getResultTypes()[result],
+                    "result " + Twine(result));
+}
+
+LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  if (name == kReasonAttr) {
+    if (!isa<DictionaryAttr>(attribute.getValue()))
+      return op->emitOpError() << name << " must be a dictionary";
+    return success();
+  }
+  if (name != kShardingsAttr && name != kArgumentShardingsAttr)
+    return success();
+  TypeRange types = op->getResultTypes();
+  SmallVector<Type> arguments;
+  bool isArguments = name == kArgumentShardingsAttr;
+  if (isArguments) {
+    if (op->getNumRegions() != 1 || op->getRegion(0).empty())
+      return op->emitOpError() << name << " belongs on an op with a body";
+    llvm::append_range(arguments, op->getRegion(0).getArgumentTypes());
+    types = arguments;
+  }
+  auto list = dyn_cast<ArrayAttr>(attribute.getValue());
+  if (!list || list.size() != types.size())
+    return op->emitOpError()
+           << name << " must be an array of " << types.size() << " shardings";
+  for (auto [i, value] : llvm::enumerate(list))
+    if (failed(verifySlot(op, value, types[i],
+                          (isArguments ? "argument " : "result ") + Twine(i))))
+      return failure();
+  return success();
+}
+
+LogicalResult ConstraintOp::verify() {
+  FailureOr<MeshOp> mesh = requireMesh(*this);
+  if (failed(mesh))
+    return failure();
+  if (!getSharding().getPartial().empty())
+    return emitOpError(
+        "asks for a partial value; a constraint is on a whole one");
+  return verifySharding(getSharding(), getType(), *mesh,
+                        [&] { return emitOpError(); });
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// What the checks of one op on local tensors have in common.
+struct LocalCheck {
+  Operation *op;
+  MeshOp mesh;
+  RankedTensorType from, to;
+  int64_t group = 1;
+
+  LocalCheck(Operation *op) : op(op) {
+    from = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
+    to = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  }
+
+  LogicalResult init(ArrayAttr axes) {
+    FailureOr<MeshOp> found = requireMesh(op);
+    if (failed(found))
+      return failure();
+    mesh = *found;
+    auto list = llvm::to_vector(axes.getAsRange<AxisAttr>());
+    if (list.empty())
+      return op->emitOpError("has no axes");
+    if (failed(verifyAxes(list, mesh, [&] { return op->emitOpError(); })))
+      return failure();
+    group = mesh.getSize(list);
+    if (from.getElementType() != to.getElementType())
+      return op->emitOpError("changes the element type from ")
+             << from.getElementType() << " to " << to.getElementType();
+    if (from.getRank() != to.getRank())
+      return op->emitOpError("changes the rank from ")
+             << from.getRank() << " to " << to.getRank();
+    return success();
+  }
+
+  LogicalResult dim(int64_t dim, StringRef name = "dim") {
+    if (dim < 0 || dim >= from.getRank())
+      return op->emitOpError(name)
+             << " is " << dim << ", but " << from << " has " << from.getRank()
+             << " dimensions";
+    return success();
+  }
+  /// Dimension `dim` is cut in `group` parts of ceil(n / group).
+  LogicalResult parts(int64_t dim, RankedTensorType whole,
+                      RankedTensorType part) {
+    int64_t expected = (whole.getDimSize(dim) + group - 1) / group;
+    if (part.getDimSize(dim) != expected)
+      return op->emitOpError("has ")
+             << group << " devices in a group and size "
+             << whole.getDimSize(dim) << " in dimension " << dim << " of "
+             << whole << ", so a part has size " << expected << ", but " << part
+             << " has " << part.getDimSize(dim);
+    return success();
+  }
+  LogicalResult others(ArrayRef<int64_t> dims) {
+    for (int64_t i = 0; i < from.getRank(); ++i)
+      if (!llvm::is_contained(dims, i) &&
+          from.getDimSize(i) != to.getDimSize(i))
+        return op->emitOpError("changes dimension ")
+               << i << " from " << from.getDimSize(i) << " to "
+               << to.getDimSize(i);
+    return success();
+  }
+  LogicalResult samePartial() {
+    if (from.getEncoding() != to.getEncoding())
+      return op->emitOpError("changes the encoding from ")
+             << from << " to " << to;
+    return success();
+  }
+  /// `more` is partial over the axes, `less` is not; else they are alike.
+  LogicalResult partialBy(ArrayAttr axes, Reduction kind, RankedTensorType more,
+                          RankedTensorType less) {
+    SmallVector<AxisAttr> have, left;
+    PartialAttr partial = getPartial(more), rest = getPartial(less);
+    if (partial)
+      llvm::append_range(have, partial.getAxes());
+    if (rest)
+      llvm::append_range(left, rest.getAxes());
+    // Axes and their sub-axes may be written in several ways: compare the
+    // pieces that all of them have in common.
+    SmallVector<AxisAttr> all(have);
+    llvm::append_range(all, left);
+    llvm::append_range(all, axes.getAsRange<AxisAttr>());
+    auto pieces = [&](ArrayRef<AxisAttr> list) {
+      std::set<std::pair<StringRef, int64_t>> result;
+      for (AxisAttr axis : list) {
+        int64_t begin = axis.getOuter(), end = begin * mesh.getSize(axis);
+        result.insert({axis.getName().getValue(), begin});
+        for (AxisAttr other : all)
+          if (other.getName() == axis.getName())
+            for (int64_t cut :
+                 {other.getOuter(), other.getOuter() * mesh.getSize(other)})
+              if (cut > begin && cut < end)
+                result.insert({axis.getName().getValue(), cut});
+      }
+      return result;
+    };
+    auto before = pieces(have);
+    for (AxisAttr axis : axes.getAsRange<AxisAttr>())
+      for (auto &piece : pieces(axis)) {
+        if (!before.count(piece))
+          return op->emitOpError() << "needs " << more << " to be partial over "
+                                   << axisText(axis);
+        before.erase(piece);
+      }
+    if (partial.getKind() != kind || (rest && rest.getKind() != kind))
+      return op->emitOpError("is a ")
+             << stringifyReduction(kind) << ", but the value is partial by "
+             << stringifyReduction(partial.getKind());
+    if (pieces(left) != before)
+      return op->emitOpError("leaves the value partial over other axes than ")
+             << less << " says";
+    return success();
+  }
+};
+} // namespace
+
+LogicalResult AllGatherOp::verify() {
+  LocalCheck check(*this);
+  return failure(failed(check.init(getAxes())) || failed(check.dim(getDim())) ||
+                 failed(check.parts(getDim(), check.to, check.from)) ||
+                 failed(check.others({static_cast<int64_t>(getDim())})) ||
+                 failed(check.samePartial()));
+}
+
+LogicalResult ReduceScatterOp::verify() {
+  LocalCheck check(*this);
+  return failure(
+      failed(check.init(getAxes())) || failed(check.dim(getDim())) ||
+      failed(check.parts(getDim(), check.from, check.to)) ||
+      failed(check.others({static_cast<int64_t>(getDim())})) ||
+      failed(check.partialBy(getAxes(), getKind(), check.from, check.to)));
+}
+
+LogicalResult AllReduceOp::verify() {
+  LocalCheck check(*this);
+  return failure(
+      failed(check.init(getAxes())) || failed(check.others({})) ||
+      failed(check.partialBy(getAxes(), getKind(), check.from, check.to)));
+}
+
+LogicalResult AllToAllOp::verify() {
+  LocalCheck check(*this);
+  int64_t split = getSplit(), concat = getConcat();
+  if (failed(check.init(getAxes())) || failed(check.dim(split, "split")) ||
+      failed(check.dim(concat, "concat")))
+    return failure();
+  if (split == concat)
+    return emitOpError("splits and concatenates dimension ")
+           << split << ", expected two dimensions";
+  return failure(failed(check.parts(split, check.from, check.to)) ||
+                 failed(check.parts(concat, check.to, check.from)) ||
+                 failed(check.others({split, concat})) ||
+                 failed(check.samePartial()));
+}
+
+SmallVector<AxisAttr> PermuteOp::getGroupAxes() {
+  SmallVector<AxisAttr> axes;
+  for (auto [from, to] :
+       llvm::zip_equal(getFrom().getDims(), getTo().getDims()))
+    if (from != to)
+      for (DimAttr dim : {from, to})
+        for (AxisAttr axis : dim.getAxes())
+          if (!llvm::is_contained(axes, axis))
+            axes.push_back(axis);
+  return axes;
+}
+
+LogicalResult PermuteOp::verify() {
+  FailureOr<MeshOp> mesh = requireMesh(*this);
+  if (failed(mesh))
+    return failure();
+  if (getInput().getType() != getType())
+    return emitOpError("changes the type from ")
+           << getInput().getType() << " to " << getType();
+  for (ShardingAttr sharding : {getFrom(), getTo()})
+    if (failed(verifySharding(sharding, getType(), *mesh,
+                              [&] { return emitOpError(); })))
+      return failure();
+  for (auto [i, from, to] :
+       llvm::enumerate(getFrom().getDims(), getTo().getDims()))
+    if (mesh->getSize(from.getAxes()) != mesh->getSize(to.getAxes()))
+      return emitOpError("has dimension ")
+             << i << " in " << mesh->getSize(from.getAxes())
+             << " parts before and " << mesh->getSize(to.getAxes())
+             << " after, expected as many";
+  return success();
+}
+
+LogicalResult BroadcastOp::verify() {
+  LocalCheck check(*this);
+  if (failed(check.init(getAxes())) || failed(check.others({})) ||
+      failed(check.samePartial()))
+    return failure();
+  if (getRoot() < 0 || getRoot() >= check.group)
+    return emitOpError("comes from device ")
+           << getRoot() << " of a group of " << check.group;
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  LocalCheck check(*this);
+  return failure(failed(check.init(getAxes())) || failed(check.dim(getDim())) ||
+                 failed(check.parts(getDim(), check.from, check.to)) ||
+                 failed(check.others({static_cast<int64_t>(getDim())})) ||
+                 failed(check.samePartial()));
+}
+
+LogicalResult MakePartialOp::verify() {
+  LocalCheck check(*this);
+  return failure(
+      failed(check.init(getAxes())) || failed(check.others({})) ||
+      failed(check.partialBy(getAxes(), getKind(), check.to, check.from)));
+}
+
+LogicalResult AxisIndexOp::verify() {
+  FailureOr<MeshOp> mesh = requireMesh(*this);
+  if (failed(mesh))
+    return failure();
+  RankedTensorType type = getType();
+  if (type.getRank() != 0 || !type.getElementType().isSignlessInteger(32))
+    return emitOpError("gives ") << type << ", expected tensor<i32>";
+  return verifyAxes(llvm::to_vector(getAxes().getAsRange<AxisAttr>()), *mesh,
+                    [&] { return emitOpError(); });
+}
+
+#define GET_OP_CLASSES
+#include "dialects/Dist/DistOps.cpp.inc"

@@ -1,0 +1,734 @@
+//===- ApplyStrategy.cpp - Shard parameters, state and batch by a table ---===//
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Passes.h"
+#include "passes/sharding/Shardings.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_DISTAPPLYSTRATEGY
+#include "passes/sharding/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::sharding;
+
+namespace {
+/// The mesh axis of each logical axis of a parameter.
+constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
+    kParameterTable[] = {
+        {"heads", "tp"}, {"kv_heads", "tp"}, {"mlp", "tp"}, {"vocab", "tp"}};
+/// The logical axis that may be smaller than its mesh axis.
+constexpr llvm::StringLiteral kShared = "kv_heads", kSharedMeshAxis = "tp";
+constexpr llvm::StringLiteral kBatchAxis = "dp", kSequenceAxis = "tp";
+/// The axes whose values sequence parallelism shards, and the one that it cuts.
+constexpr llvm::StringLiteral kSequence = "seq", kBatch = "batch",
+                              kEmbed = "embed";
+
+/// On the mesh while the strategy is applied: a sub-axis that is going to be
+/// used.
+constexpr llvm::StringLiteral kSubAxis = "dist.sub_axis";
+
+/// A parameter's shardings: as it is used, and with ZeRO's axes added.
+struct Parameter {
+  ValueSharding used, sharded;
+};
+
+struct Options {
+  ArrayRef<std::string> mesh;
+  int zero;
+  int64_t zeroGroup;
+  bool sequenceParallel;
+};
+
+/// Writes one strategy on one module.
+class Strategy {
+public:
+  Strategy(ModuleOp module, const Options &options)
+      : module(module), context(module.getContext()), options(options),
+        zero(options.zero), zeroGroup(options.zeroGroup) {}
+
+  LogicalResult run() {
+    if (failed(declareMesh()))
+      return failure();
+    FailureOr<MeshInfo> info = MeshInfo::get(module);
+    if (failed(info))
+      return failure();
+    mesh = std::move(*info);
+    if (zero < 0 || zero > 3) {
+      module.emitError("dist-apply-strategy: zero is ")
+          << zero << ", expected 0 to 3";
+      return failure();
+    }
+    if (failed(findSharedAxis()) || failed(findZeroAxes()))
+      return failure();
+
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (isEntry(function) && failed(shardParameters(function)))
+        return failure();
+    for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>()))
+      if (isEntry(function))
+        shardEntry(function);
+    if (options.sequenceParallel)
+      shardSequence();
+    mesh.op->removeAttr(kSubAxis);
+    return success();
+  }
+
+private:
+  ModuleOp module;
+  MLIRContext *context;
+  const Options &options;
+  int zero;
+  int64_t zeroGroup;
+  MeshInfo mesh;
+  SymbolTableCollection symbols;
+  llvm::StringMap<Parameter> parameters;
+  SmallVector<int> zeroAxes;
+  /// Sub-axes that the strategy uses.
+  SmallVector<Attribute> subAxes;
+  /// The part of tp over which key and value heads are sharded; 0 for all of
+  /// it.
+  int64_t sharedPart = 0;
+
+  //===--------------------------------------------------------------------===//
+  // Mesh
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult declareMesh() {
+    if (options.mesh.empty())
+      return success();
+    if (dist::MeshOp present = dist::getMesh(module)) {
+      present.emitError(
+          "the module has a mesh already; leave out the option 'mesh' of "
+          "dist-apply-strategy");
+      return failure();
+    }
+    SmallVector<Attribute> axes;
+    for (StringRef text : options.mesh) {
+      auto [name, number] = text.split('=');
+      int64_t size;
+      if (name.empty() || number.getAsInteger(10, size) || size < 1) {
+        module.emitError("dist-apply-strategy: mesh has '")
+            << text << "', expected AXIS=N with N at least 1, as in dp=4";
+        return failure();
+      }
+      axes.push_back(dist::MeshAxisAttr::get(context,
+                                             StringAttr::get(context, name),
+                                             size, "memory", nullptr, nullptr));
+    }
+    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+    dist::MeshOp op = dist::MeshOp::create(builder, module.getLoc(), "mesh",
+                                           builder.getArrayAttr(axes), nullptr);
+    return op.verify();
+  }
+
+  SmallVector<int> atomsOf(StringRef axis) {
+    dist::MeshOp op = mesh.op;
+    return op.lookup(axis) ? mesh.atomsOf(dist::AxisAttr::get(context, axis))
+                           : SmallVector<int>();
+  }
+
+  LogicalResult findZeroAxes() {
+    if (zero == 0)
+      return success();
+    zeroAxes = atomsOf(kBatchAxis);
+    if (zeroGroup == 0 || zeroAxes.empty())
+      return success();
+    int64_t devices = mesh.sizeOf(zeroAxes);
+    if (zeroGroup < 1 || devices % zeroGroup != 0) {
+      module.emitError("dist-apply-strategy: zero-group is ")
+          << zeroGroup << ", which does not divide the " << devices
+          << " devices of dp";
+      return failure();
+    }
+    if (zeroGroup == devices)
+      return success();
+    if (zeroGroup == 1) {
+      zeroAxes.clear();
+      return success();
+    }
+    subAxes.push_back(dist::AxisAttr::get(context,
+                                          StringAttr::get(context, kBatchAxis),
+                                          devices / zeroGroup, zeroGroup));
+    if (failed(cutMesh()))
+      return failure();
+    zeroAxes = {atomsOf(kBatchAxis).back()};
+    return success();
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Parameters
+  //===--------------------------------------------------------------------===//
+
+  /// A function with parameters, batch or results that are buffers.
+  static bool isEntry(func::FuncOp function) {
+    if (function.isExternal() || !function.isPublic())
+      return false;
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (function.getArgAttr(i, nn::kParamAttr) ||
+          function.getArgAttr(i, nn::kBatchAttr) ||
+          function.getArgAttr(i, nn::kRngAttr))
+        return true;
+    return false;
+  }
+
+  /// Whether axes on dimension `dim` of `value` reach the ops that compute with
+  /// them. Ops with one operand only move elements.
+  bool survives(Value value, unsigned dim, const DimSharding &sharding,
+                int depth = 0) {
+    if (depth > 8)
+      return true;
+    for (OpOperand &use : value.getUses()) {
+      Operation *user = use.getOwner();
+      if (isa<dist::ConstraintOp>(user) ||
+          user->hasTrait<OpTrait::IsTerminator>())
+        continue;
+      SmallVector<Node, 0> nodes;
+      appendNodes(user, symbols, nodes);
+      for (Node &node : nodes)
+        for (unsigned i = 0; i < node.numOperands; ++i) {
+          if (node.values[i] != value)
+            continue;
+          bool complete;
+          FactorShardings factors(node.rule.factors.size());
+          for (auto &[factor, own] :
+               toFactors(mesh, node.rule, node.rule.operands[i][dim], sharding,
+                         complete)) {
+            if (!isShardable(node.rule.factors[factor]))
+              return false;
+            factors[factor] = own;
+          }
+          if (!complete)
+            return false;
+          if (node.numOperands != 1)
+            continue;
+          for (unsigned r = node.numOperands; r < node.values.size(); ++r)
+            for (auto [d, resultDim] : llvm::enumerate(node.factorsOf(r))) {
+              DimSharding next =
+                  fromFactors(mesh, node.rule, resultDim, factors, complete);
+              if (!complete)
+                return false;
+              if (!next.axes.empty() && node.values[r] &&
+                  !survives(node.values[r], d, next, depth + 1))
+                return false;
+            }
+        }
+    }
+    return true;
+  }
+
+  LogicalResult shardParameters(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments()) {
+      auto param = function.getArgAttrOfType<nn::ParamAttr>(
+          argument.getArgNumber(), nn::kParamAttr);
+      if (!param || parameters.contains(param.getName()))
+        continue;
+      auto type = cast<RankedTensorType>(argument.getType());
+      Parameter &entry = parameters[param.getName()];
+      entry.used = ValueSharding(type.getRank());
+      for (auto [i, axis] : llvm::enumerate(param.getAxes()))
+        for (auto [logical, meshAxis] : kParameterTable) {
+          SmallVector<int> atoms = atomsOf(meshAxis);
+          if (axis != logical || atoms.empty())
+            continue;
+          if (logical == kShared)
+            atoms = sharedAtoms();
+          std::optional<DimSharding> dim = shardDim(argument, i, atoms);
+          if (!dim)
+            return refuse(argument, i, param, meshAxis);
+          if (!llvm::any_of(atoms, [&](int a) { return entry.used.uses(a); }))
+            entry.used.dims[i] = *dim;
+        }
+      entry.sharded = addZero(type, entry.used);
+    }
+    return success();
+  }
+
+  /// Whether some op takes a part of the outermost `blocks` of dimension `dim`,
+  /// so that it is several things one after another: queries, keys and values.
+  bool isCut(Value value, unsigned dim, int64_t blocks, int depth = 0) {
+    if (depth > 8)
+      return false;
+    for (Operation *user : value.getUsers()) {
+      SmallVector<Node, 0> nodes;
+      appendNodes(user, symbols, nodes);
+      for (Node &node : nodes)
+        for (unsigned i = 0; i < node.numOperands; ++i) {
+          if (node.values[i] != value)
+            continue;
+          const nn::DimFactors &factors = node.rule.operands[i][dim];
+          if (factors.empty() ||
+              node.rule.factors[factors[0]].size % blocks != 0)
+            continue;
+          const nn::Factor &outer = node.rule.factors[factors[0]];
+          if (outer.size == blocks && outer.expansion == nn::kShiftedWindow)
+            return true;
+          if (node.numOperands != 1)
+            continue;
+          for (unsigned r = node.numOperands; r < node.values.size(); ++r)
+            for (auto [d, other] : llvm::enumerate(node.factorsOf(r)))
+              if (!other.empty() && other[0] == factors[0] && node.values[r] &&
+                  isCut(node.values[r], d, blocks, depth + 1))
+                return true;
+        }
+    }
+    return false;
+  }
+
+  /// The dimension over `atoms`, as its uses take it: where they cut it in
+  /// parts, each part is sharded. Nothing where the uses do not divide.
+  std::optional<DimSharding> shardDim(BlockArgument argument, unsigned dim,
+                                      ArrayRef<int> atoms) {
+    int64_t size = cast<RankedTensorType>(argument.getType()).getDimSize(dim),
+            devices = mesh.sizeOf(atoms);
+    DimSharding candidate;
+    llvm::append_range(candidate.axes, atoms);
+    if (atoms.empty())
+      return candidate;
+    for (int64_t blocks = 1; blocks <= std::min<int64_t>(8, size / devices);
+         ++blocks) {
+      candidate.blocks = blocks;
+      if (size % (blocks * devices) == 0 &&
+          (blocks == 1 || isCut(argument, dim, blocks)) &&
+          survives(argument, dim, candidate))
+        return candidate;
+    }
+    return std::nullopt;
+  }
+
+  /// The outermost part of an axis of the mesh, of `size` devices.
+  dist::AxisAttr outerPart(StringRef axis, int64_t size) {
+    return dist::AxisAttr::get(context, StringAttr::get(context, axis), 1,
+                               size);
+  }
+
+  LogicalResult cutMesh() {
+    mesh.op->setAttr(kSubAxis, ArrayAttr::get(context, subAxes));
+    FailureOr<MeshInfo> again = MeshInfo::get(module);
+    if (failed(again))
+      return failure();
+    mesh = std::move(*again);
+    return success();
+  }
+
+  /// The largest outer part of the axis over which the dimension can be
+  /// sharded; 1 where there is none.
+  int64_t largestPart(BlockArgument argument, unsigned dim, StringRef axis) {
+    int64_t devices = mesh.sizeOf(atomsOf(axis)), found = 1;
+    SmallVector<Attribute> before = subAxes;
+    for (int64_t size = devices - 1; size > 1 && found == 1; --size) {
+      if (devices % size != 0)
+        continue;
+      subAxes = {outerPart(axis, size)};
+      if (succeeded(cutMesh()) &&
+          shardDim(argument, dim, mesh.atomsOf(outerPart(axis, size))))
+        found = size;
+    }
+    subAxes = before;
+    (void)cutMesh();
+    return found;
+  }
+
+  LogicalResult refuse(BlockArgument argument, unsigned dim,
+                       nn::ParamAttr param, StringRef meshAxis) {
+    int64_t devices = mesh.sizeOf(atomsOf(meshAxis));
+    int64_t nearest = largestPart(argument, dim, meshAxis);
+    return emitError(argument.getLoc())
+           << "parameter " << param.getName() << " is to be sharded over "
+           << meshAxis << " = " << devices << " along dimension " << dim << " ("
+           << param.getAxes()[dim].getValue()
+           << "), which its uses do not allow; "
+           << "the nearest size of " << meshAxis << " that they do is "
+           << nearest;
+  }
+
+  /// Key and value heads may be fewer than the devices: then each is on as many
+  /// of them as share it.
+  LogicalResult findSharedAxis() {
+    int64_t part = 0;
+    if (atomsOf(kSharedMeshAxis).empty())
+      return success();
+    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+      if (!isEntry(function))
+        continue;
+      for (BlockArgument argument : function.getArguments()) {
+        auto param = function.getArgAttrOfType<nn::ParamAttr>(
+            argument.getArgNumber(), nn::kParamAttr);
+        if (!param)
+          continue;
+        for (auto [i, axis] : llvm::enumerate(param.getAxes())) {
+          if (axis != kShared ||
+              shardDim(argument, i, atomsOf(kSharedMeshAxis)))
+            continue;
+          int64_t largest = largestPart(argument, i, kSharedMeshAxis);
+          part = part == 0 ? largest : std::min(part, largest);
+        }
+      }
+      if (part > 0)
+        break;
+    }
+    sharedPart = part;
+    if (part <= 1)
+      return success();
+    subAxes.push_back(outerPart(kSharedMeshAxis, part));
+    return cutMesh();
+  }
+  SmallVector<int> sharedAtoms() {
+    if (sharedPart == 0)
+      return atomsOf(kSharedMeshAxis);
+    if (sharedPart == 1)
+      return {};
+    return mesh.atomsOf(outerPart(kSharedMeshAxis, sharedPart));
+  }
+
+  /// ZeRO's axes behind those of the largest dimension that they divide.
+  ValueSharding addZero(RankedTensorType type, ValueSharding sharding) {
+    if (zeroAxes.empty())
+      return sharding;
+    RankedTensorType local = mesh.localType(type, sharding);
+    int best = -1;
+    for (int i = 0; i < local.getRank(); ++i)
+      if ((local.getDimSize(i) / sharding.dims[i].blocks) %
+                  mesh.sizeOf(zeroAxes) ==
+              0 &&
+          (best < 0 || local.getDimSize(i) > local.getDimSize(best)))
+        best = i;
+    if (best >= 0)
+      llvm::append_range(sharding.dims[best].axes, zeroAxes);
+    return sharding;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Entries
+  //===--------------------------------------------------------------------===//
+
+  const Parameter *find(Attribute kindAndName, StringRef &kind) {
+    auto pair = dyn_cast_or_null<ArrayAttr>(kindAndName);
+    if (!pair || pair.size() != 2)
+      return nullptr;
+    kind = cast<StringAttr>(pair[0]).getValue();
+    auto it = parameters.find(cast<StringAttr>(pair[1]).getValue());
+    return it == parameters.end() ? nullptr : &it->second;
+  }
+
+  /// What a buffer of that kind has.
+  const ValueSharding &shardingFor(const Parameter &parameter, StringRef kind) {
+    return kind == "parameter" && zero < 3 ? parameter.used : parameter.sharded;
+  }
+
+  void shardEntry(func::FuncOp function) {
+    int64_t microbatches = 1;
+    function.walk(
+        [&](nn::MicrobatchesOp loop) { microbatches = loop.getCount(); });
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!type || function.getArgAttr(i, dist::kShardingAttr))
+        continue;
+      ValueSharding sharding(type.getRank());
+      StringRef kind;
+      if (auto param =
+              function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr)) {
+        sharding = shardingFor(parameters[param.getName()], "parameter");
+      } else if (const Parameter *parameter =
+                     find(function.getArgAttr(i, nn::kStateAttr), kind)) {
+        sharding = shardingFor(*parameter, kind);
+      } else if (function.getArgAttr(i, nn::kBatchAttr) && type.getRank() > 0) {
+        // A device has its samples of every microbatch.
+        SmallVector<int> atoms = atomsOf(kBatchAxis);
+        int64_t devices = mesh.sizeOf(atoms);
+        if (type.getDimSize(0) % (devices * microbatches) == 0) {
+          llvm::append_range(sharding.dims[0].axes, atoms);
+          sharding.dims[0].blocks = atoms.empty() ? 1 : microbatches;
+        } else {
+          function.emitRemark("the ")
+              << type.getDimSize(0) << " samples of argument " << i
+              << " are not divided by " << microbatches << " microbatches and "
+              << devices << " devices of dp: each device has them all";
+        }
+      }
+      function.setArgAttr(i, dist::kShardingAttr, mesh.print(sharding));
+    }
+    for (unsigned i = 0; i < function.getNumResults(); ++i) {
+      StringRef kind;
+      if (function.getResultAttr(i, dist::kShardingAttr))
+        continue;
+      if (const Parameter *parameter =
+              find(function.getResultAttr(i, nn::kResultAttr), kind))
+        function.setResultAttr(i, dist::kShardingAttr,
+                               mesh.print(shardingFor(*parameter, kind)));
+    }
+    if (!zeroAxes.empty())
+      constrainZero(function);
+  }
+
+  /// The parameter that a value is the gradient of: the one with which some op
+  /// reads it, or the one that a result of the function names.
+  const Parameter *gradientOf(func::FuncOp function, Value value) {
+    StringRef kind;
+    for (OpOperand &use : value.getUses()) {
+      if (isa<func::ReturnOp>(use.getOwner())) {
+        const Parameter *parameter = find(
+            function.getResultAttr(use.getOperandNumber(), nn::kResultAttr),
+            kind);
+        if (parameter && kind == "gradient")
+          return parameter;
+        continue;
+      }
+      for (Value other : use.getOwner()->getOperands()) {
+        auto argument = dyn_cast<BlockArgument>(other);
+        if (!argument || argument.getOwner() != &function.front())
+          continue;
+        const Parameter *parameter = find(
+            function.getArgAttr(argument.getArgNumber(), nn::kStateAttr), kind);
+        if (parameter && other.getType() == value.getType())
+          return parameter;
+      }
+    }
+    return nullptr;
+  }
+
+  void constrain(OpBuilder &builder, OpOperand &use,
+                 const ValueSharding &sharding, StringRef why) {
+    Value value = use.get();
+    auto op = dist::ConstraintOp::create(
+        builder, value.getLoc(), value.getType(), value, mesh.print(sharding),
+        builder.getStringAttr(why));
+    if (Attribute role = use.getOwner()->getAttr(nn::kRoleAttr))
+      op->setAttr(nn::kRoleAttr, role);
+    use.set(op);
+  }
+
+  void constrainZero(func::FuncOp function) {
+    OpBuilder builder(context);
+    std::string stage = "ZeRO-" + std::to_string(zero);
+
+    // Gradients: sharded from where the whole step's are there, and, from stage
+    // 2 on, in the accumulators.
+    SmallVector<std::pair<Value, const Parameter *>> gradients;
+    function.walk([&](Operation *op) {
+      if (op->getParentOp() == function)
+        for (Value result : op->getResults())
+          if (const Parameter *parameter = gradientOf(function, result))
+            gradients.push_back({result, parameter});
+    });
+    llvm::DenseMap<Operation *, SmallVector<Attribute>> accumulators;
+    for (auto [value, parameter] : gradients) {
+      builder.setInsertionPointAfterValue(value);
+      auto op = dist::ConstraintOp::create(
+          builder, value.getLoc(), value.getType(), value,
+          mesh.print(parameter->sharded),
+          builder.getStringAttr(
+              stage + ": optimizer state is sharded, so is the gradient"));
+      op->setAttr(nn::kRoleAttr, builder.getStringAttr("weight_gradient"));
+      value.replaceAllUsesExcept(op, op);
+      auto loop = value.getDefiningOp<nn::MicrobatchesOp>();
+      if (!loop)
+        continue;
+      Block &body = loop.getBody().front();
+      SmallVector<Attribute> &list = accumulators[loop];
+      if (list.empty())
+        for (Value argument : body.getArguments())
+          list.push_back(mesh.print(ValueSharding(
+              cast<RankedTensorType>(argument.getType()).getRank())));
+      unsigned i =
+          1 + loop.getSliced().size() + cast<OpResult>(value).getResultNumber();
+      BlockArgument accumulator = body.getArgument(i);
+      const ValueSharding &kept =
+          zero >= 2 ? parameter->sharded : parameter->used;
+      list[i] = mesh.print(kept);
+      if (zero < 2)
+        continue;
+      for (OpOperand &use : llvm::make_early_inc_range(accumulator.getUses()))
+        for (OpOperand &other : use.getOwner()->getOpOperands())
+          if (other.get() != accumulator &&
+              other.get().getType() == accumulator.getType()) {
+            builder.setInsertionPoint(use.getOwner());
+            constrain(builder, other, kept,
+                      stage + ": gradients are kept in shards only");
+          }
+    }
+    for (auto &[op, list] : accumulators) {
+      SmallVector<Attribute> results(
+          ArrayRef<Attribute>(list).take_back(op->getNumResults()));
+      op->setAttr(dist::kShardingsAttr, builder.getArrayAttr(results));
+      // The part of the batch is sharded as the batch is.
+      auto loop = cast<nn::MicrobatchesOp>(op);
+      for (auto [j, sliced] : llvm::enumerate(loop.getSliced())) {
+        auto argument = dyn_cast<BlockArgument>(sliced);
+        if (!argument || argument.getOwner() != &function.front())
+          continue;
+        auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(
+            argument.getArgNumber(), dist::kShardingAttr);
+        if (!sharding)
+          continue;
+        ValueSharding part = mesh.parse(sharding);
+        part.dims[0].blocks = 1;
+        list[1 + j] = mesh.print(part);
+      }
+      op->setAttr(dist::kArgumentShardingsAttr, builder.getArrayAttr(list));
+    }
+
+    // Parameters in shards are gathered for each use, but for the optimizer's.
+    if (zero < 3)
+      return;
+    for (BlockArgument argument : function.getArguments()) {
+      auto param = function.getArgAttrOfType<nn::ParamAttr>(
+          argument.getArgNumber(), nn::kParamAttr);
+      if (!param)
+        continue;
+      const Parameter &parameter = parameters[param.getName()];
+      if (parameter.used == parameter.sharded)
+        continue;
+      for (OpOperand &use : llvm::make_early_inc_range(argument.getUses())) {
+        auto role = use.getOwner()->getAttrOfType<StringAttr>(nn::kRoleAttr);
+        if (isa<func::ReturnOp>(use.getOwner()) ||
+            (role && role == "optimizer"))
+          continue;
+        builder.setInsertionPoint(use.getOwner());
+        constrain(builder, use, parameter.used,
+                  "ZeRO-3: weights are gathered for use");
+      }
+    }
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Sequence
+  //===--------------------------------------------------------------------===//
+
+  using Names = SmallVector<StringRef>;
+  llvm::DenseMap<Value, Names> names;
+
+  /// Gives dimensions the logical axes of the arguments, along the rules.
+  void inferNames() {
+    SmallVector<Node, 0> nodes;
+    llvm::DenseMap<Value, SmallVector<unsigned>> users;
+    module.walk([&](Operation *op) {
+      appendNodes(op, symbols, nodes);
+      // Names pass where shardings do not.
+      if (auto constraint = dyn_cast<dist::ConstraintOp>(op))
+        nodes.push_back(identity(op, constraint.getInput(), constraint));
+    });
+    for (auto [i, node] : llvm::enumerate(nodes))
+      for (Value value : node.values)
+        if (value)
+          users[value].push_back(i);
+    SmallVector<Value> worklist;
+    auto add = [&](Value value, Names list) {
+      if (names.try_emplace(value, std::move(list)).second)
+        worklist.push_back(value);
+    };
+    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+      if (!isEntry(function))
+        continue;
+      for (BlockArgument argument : function.getArguments()) {
+        unsigned i = argument.getArgNumber();
+        auto type = dyn_cast<RankedTensorType>(argument.getType());
+        if (!type)
+          continue;
+        Names list(type.getRank());
+        if (auto param =
+                function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr)) {
+          for (auto [d, axis] : llvm::enumerate(param.getAxes()))
+            list[d] = axis == "_" ? StringRef() : axis.getValue();
+        } else if (function.getArgAttr(i, nn::kBatchAttr)) {
+          if (type.getRank() > 0)
+            list[0] = kBatch;
+          if (type.getRank() > 1)
+            list[1] = kSequence;
+        } else {
+          continue;
+        }
+        add(argument, std::move(list));
+      }
+    }
+    while (!worklist.empty()) {
+      Value value = worklist.pop_back_val();
+      for (unsigned n : users[value]) {
+        Node &node = nodes[n];
+        // Operands with names first; a result has names where all operands that
+        // have its factors do.
+        SmallVector<StringRef> factors(node.rule.factors.size());
+        bool ready = true;
+        for (unsigned i = 0; i < node.numOperands; ++i) {
+          auto it = node.values[i] ? names.find(node.values[i]) : names.end();
+          if (it == names.end()) {
+            ready &= !node.values[i] || node.factorsOf(i).empty();
+            continue;
+          }
+          for (auto [dim, name] :
+               llvm::zip_equal(node.factorsOf(i), it->second)) {
+            SmallVector<int> plain;
+            for (int factor : dim)
+              if (node.rule.factors[factor].name != "microbatch")
+                plain.push_back(factor);
+            if (plain.size() == 1 && !name.empty() && factors[plain[0]].empty())
+              factors[plain[0]] = name;
+          }
+        }
+        if (!ready && node.numOperands != 1)
+          continue;
+        for (unsigned i = node.numOperands; i < node.values.size(); ++i) {
+          if (!node.values[i])
+            continue;
+          Names list;
+          for (const nn::DimFactors &dim : node.factorsOf(i))
+            list.push_back(dim.size() == 1 ? factors[dim[0]] : StringRef());
+          add(node.values[i], std::move(list));
+        }
+      }
+    }
+  }
+
+  void shardSequence() {
+    SmallVector<int> atoms = atomsOf(kSequenceAxis);
+    if (atoms.empty())
+      return;
+    inferNames();
+    module.walk([&](Operation *op) {
+      if (op->getNumRegions() != 0 || isa<dist::ConstraintOp>(op) ||
+          op->getNumResults() == 0 || op->hasAttr(dist::kShardingsAttr))
+        return;
+      SmallVector<Attribute> list;
+      bool any = false;
+      for (Value result : op->getResults()) {
+        auto type = dyn_cast<RankedTensorType>(result.getType());
+        if (!type)
+          return;
+        auto it = names.find(result);
+        int dim = -1;
+        if (it != names.end() && llvm::is_contained(it->second, kBatch) &&
+            llvm::is_contained(it->second, kEmbed))
+          for (auto [i, name] : llvm::enumerate(it->second))
+            if (name == kSequence &&
+                type.getDimSize(i) % mesh.sizeOf(atoms) == 0)
+              dim = i;
+        SmallVector<dist::DimAttr> dims;
+        for (int i = 0; i < type.getRank(); ++i)
+          dims.push_back(dist::DimAttr::get(
+              context,
+              i == dim ? mesh.axesOf(atoms) : SmallVector<dist::AxisAttr>(),
+              /*open=*/true, i == dim ? 1 : 0, 1));
+        any |= dim >= 0;
+        list.push_back(
+            dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {}));
+      }
+      if (any)
+        op->setAttr(dist::kShardingsAttr, ArrayAttr::get(context, list));
+    });
+  }
+};
+
+struct DistApplyStrategy
+    : sheaf::impl::DistApplyStrategyBase<DistApplyStrategy> {
+  using DistApplyStrategyBase::DistApplyStrategyBase;
+
+  void runOnOperation() final {
+    Options options{mesh, zero, zeroGroup, sequenceParallel};
+    if (failed(Strategy(getOperation(), options).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,116 @@
+//===- Explain.cpp - List the collectives of an entry ---------------------===//
+
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/sharding/Passes.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/Support/JSON.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_DISTEXPLAIN
+#include "passes/sharding/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+
+namespace {
+struct Explanation {
+  llvm::json::Array list;
+  /// How often each collective runs, in the order in which they first do.
+  llvm::MapVector<Operation *, int64_t> times;
+  SymbolTableCollection symbols;
+
+  static StringRef phaseOf(Operation *op) {
+    auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
+    if (!role || role == "forward")
+      return "forward";
+    return role == "optimizer" ? "optimizer" : "backward";
+  }
+
+  void add(dist::CollectiveOpInterface op, dist::MeshOp mesh, int64_t count) {
+    auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+    auto to = cast<RankedTensorType>(op->getResult(0).getType());
+    int64_t group = mesh.getSize(op.getGroupAxes());
+    if (group == 1)
+      return;
+    StringRef kind = op.getCollectiveKind();
+    // The whole tensor of the group is the larger side.
+    int64_t elements = std::max(from.getNumElements(), to.getNumElements());
+    double share = double(group - 1) / double(group);
+    double sent = kind == "all-reduce" ? 2 * share * elements
+                  : kind == "permute"  ? double(elements)
+                                       : share * elements;
+    std::string dtype;
+    llvm::raw_string_ostream(dtype) << from.getElementType();
+    int64_t bytes = (from.getElementTypeBitWidth() + 7) / 8;
+    llvm::json::Array axes;
+    for (dist::AxisAttr axis : op.getGroupAxes()) {
+      std::string name = axis.getName().getValue().str();
+      if (!axis.isWhole())
+        name += ":(" + std::to_string(axis.getOuter()) + ")" +
+                std::to_string(axis.getSize());
+      axes.push_back(name);
+    }
+    llvm::json::Object entry{
+        {"kind", kind},         {"axes", std::move(axes)},
+        {"group", group},       {"dtype", dtype},
+        {"elements", elements}, {"wire_bytes", sent * bytes},
+        {"count", count},       {"phase", phaseOf(op)}};
+    if (from.getRank() == 0)
+      entry["purpose"] = "scalar";
+    llvm::json::Object reason;
+    if (auto why = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr))
+      for (NamedAttribute field : why)
+        if (auto text = dyn_cast<StringAttr>(field.getValue())) {
+          if (field.getName() == "op")
+            entry["op"] = text.getValue();
+          else
+            reason[field.getName().getValue()] = text.getValue();
+        }
+    entry["reason"] = std::move(reason);
+    list.push_back(std::move(entry));
+  }
+
+  void visit(Block &block, int64_t count) {
+    for (Operation &op : block) {
+      if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op))
+        times[collective] += count;
+      if (auto call = dyn_cast<func::CallOp>(op)) {
+        auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+            call, call.getCalleeAttr());
+        if (callee && !callee.isExternal())
+          visit(callee.front(), count);
+      }
+      auto loop = dyn_cast<nn::MicrobatchesOp>(op);
+      for (Region &region : op.getRegions())
+        for (Block &inner : region)
+          visit(inner, loop ? count * loop.getCount() : count);
+    }
+  }
+};
+
+struct DistExplain : sheaf::impl::DistExplainBase<DistExplain> {
+  using DistExplainBase::DistExplainBase;
+
+  void runOnOperation() final {
+    dist::MeshOp mesh = dist::getMesh(getOperation());
+    auto entry = getOperation().lookupSymbol<func::FuncOp>(function);
+    if (!mesh || !entry || entry.isExternal()) {
+      getOperation().emitError("dist-explain: there is no ")
+          << (mesh ? "function @" + function : std::string("mesh"));
+      return signalPassFailure();
+    }
+    Explanation explanation;
+    explanation.visit(entry.front(), 1);
+    for (auto [op, count] : explanation.times)
+      explanation.add(cast<dist::CollectiveOpInterface>(op), mesh, count);
+    llvm::outs() << llvm::formatv(
+                        "{0:2}", llvm::json::Value(std::move(explanation.list)))
+                 << "\n";
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace

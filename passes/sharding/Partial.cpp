@@ -1,0 +1,517 @@
+//===- Partial.cpp - What each op needs, and where sums are reduced -------===//
+//
+// A sum over a sharded dimension is partial. It can be reduced where it is
+// computed or, as long as everything that reads it is linear in it, later: once
+// for several that are added, or behind a loop. For each value and axis the
+// cost of reducing at once is compared with what its uses would cost together;
+// the cheaper one is taken, and of two equal ones the earlier. Costs count how
+// often a block runs.
+//
+//===----------------------------------------------------------------------===//
+
+#include "passes/sharding/Plan.h"
+#include "llvm/ADT/SetVector.h"
+#include <limits>
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::sharding;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+AtomSet OpPlan::used() const {
+  AtomSet set = 0;
+  for (const DimSharding &factor : factors)
+    set |= setOf(factor.axes);
+  return set;
+}
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+const ValueSharding &Plan::shardingOf(Value value) {
+  auto [it, isNew] = shardings.try_emplace(value);
+  if (isNew) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    it->second = ValueSharding(type ? type.getRank() : 0);
+  }
+  return it->second;
+}
+
+func::FuncOp Plan::calleeOf(func::CallOp call) {
+  auto callee =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+  return callee && !callee.isExternal() ? callee : nullptr;
+}
+
+void Plan::build() {
+  auto read = [&](Value value, Attribute attribute) {
+    auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attribute);
+    if (!sharding || !isa<RankedTensorType>(value.getType()))
+      return;
+    shardings[value] = mesh.parse(sharding);
+    for (dist::DimAttr dim : sharding.getDims())
+      priorities[value].push_back(dim.getPriority());
+  };
+  module.walk([&](Operation *op) {
+    if (auto function = dyn_cast<func::FuncOp>(op)) {
+      if (!function.isExternal())
+        for (BlockArgument argument : function.getArguments())
+          read(argument, function.getArgAttr(argument.getArgNumber(),
+                                             dist::kShardingAttr));
+    } else if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
+      read(constraint, constraint.getSharding());
+    } else if (auto list = op->getAttrOfType<ArrayAttr>(dist::kShardingsAttr)) {
+      for (auto [value, sharding] : llvm::zip_equal(op->getResults(), list))
+        read(value, sharding);
+    }
+    if (auto list = op->getAttrOfType<ArrayAttr>(dist::kArgumentShardingsAttr))
+      for (auto [value, sharding] :
+           llvm::zip_equal(op->getRegion(0).getArguments(), list))
+        read(value, sharding);
+    if (auto call = dyn_cast<func::CallOp>(op))
+      if (func::FuncOp callee = calleeOf(call))
+        calls[callee].push_back(call);
+  });
+  module.walk([&](Operation *op) { planOp(op); });
+  decidePartial();
+}
+
+void Plan::planOp(Operation *op) {
+  if (isa<func::CallOp, nn::MicrobatchesOp, dist::ConstraintOp>(op))
+    return;
+  SmallVector<Node, 0> nodes;
+  appendNodes(op, symbols, nodes);
+  if (nodes.empty())
+    return;
+  Node &node = nodes.front();
+  OpPlan plan;
+  plan.rule = node.rule;
+
+  // What each factor's dimensions have: the strongest wish, then the longest.
+  struct Wish {
+    DimSharding sharding;
+    int64_t priority = 0, weight = 0;
+  };
+  SmallVector<Wish> wishes(plan.rule.factors.size());
+  for (auto [i, value] : llvm::enumerate(node.values)) {
+    if (!value)
+      continue;
+    const ValueSharding &sharding = shardingOf(value);
+    auto known = priorities.find(value);
+    for (auto [d, dim] : llvm::enumerate(node.factorsOf(i))) {
+      bool complete;
+      int64_t priority = known == priorities.end() ? 0 : known->second[d];
+      int64_t weight = tensorOf(value).getNumElements();
+      for (auto &[factor, own] :
+           toFactors(mesh, plan.rule, dim, sharding.dims[d], complete)) {
+        if (!isShardable(plan.rule.factors[factor]))
+          continue;
+        Wish &wish = wishes[factor];
+        auto key = [](int64_t priority, size_t length, int64_t weight) {
+          return std::make_tuple(-priority, length, weight);
+        };
+        if (wish.sharding.axes.empty() ||
+            key(priority, own.axes.size(), weight) >
+                key(wish.priority, wish.sharding.axes.size(), wish.weight))
+          wish = {own, priority, weight};
+      }
+    }
+  }
+  auto results = [&](const FactorShardings &factors, OpPlan &out) {
+    out.operands.clear();
+    out.results.clear();
+    out.partial.clear();
+    out.kinds.clear();
+    out.factors = factors;
+    for (const nn::ValueFactors &value : out.rule.operands)
+      out.operands.push_back(
+          sharding::shardingOf(mesh, out.rule, value, factors));
+    for (const nn::ValueFactors &value : out.rule.results) {
+      out.results.push_back(
+          sharding::shardingOf(mesh, out.rule, value, factors));
+      AtomSet partial = 0;
+      dist::Reduction kind = dist::Reduction::Sum;
+      for (auto [f, factor] : llvm::enumerate(out.rule.factors)) {
+        if (factor.kind != nn::FactorKind::Reduction ||
+            factors[f].axes.empty() ||
+            llvm::any_of(value, [&](const nn::DimFactors &dim) {
+              return llvm::is_contained(dim, static_cast<int>(f));
+            }))
+          continue;
+        partial |= setOf(factors[f].axes);
+        kind = static_cast<dist::Reduction>(factor.reduction);
+      }
+      out.partial.push_back(partial);
+      out.kinds.push_back(kind);
+    }
+  };
+  auto cost = [&](const FactorShardings &factors) {
+    OpPlan trial;
+    trial.rule = plan.rule;
+    results(factors, trial);
+    double sum = 0;
+    for (auto [i, value] : llvm::enumerate(node.values)) {
+      if (!value)
+        continue;
+      unsigned r = i - node.numOperands;
+      Placement own{shardingOf(value), 0};
+      sum += i < node.numOperands
+                 ? resharder.cost(tensorOf(value), own, {trial.operands[i], 0})
+                 : resharder.cost(tensorOf(value),
+                                  {trial.results[r], trial.partial[r]}, own);
+    }
+    return sum;
+  };
+
+  FactorShardings factors;
+  for (Wish &wish : wishes)
+    factors.push_back(wish.sharding);
+  // An axis that several factors claim: the strongest wish, else what costs
+  // least.
+  for (int atom = 0; atom < mesh.getNumAtoms(); ++atom) {
+    SmallVector<int> claims;
+    for (auto [f, sharding] : llvm::enumerate(factors))
+      if (llvm::is_contained(sharding.axes, atom))
+        claims.push_back(f);
+    if (claims.size() < 2)
+      continue;
+    int64_t strongest = std::numeric_limits<int64_t>::max();
+    for (int f : claims)
+      strongest = std::min(strongest, wishes[f].priority);
+    llvm::erase_if(claims,
+                   [&](int f) { return wishes[f].priority != strongest; });
+    auto without = [&](int winner) {
+      FactorShardings trial = factors;
+      for (auto [f, sharding] : llvm::enumerate(trial)) {
+        auto *at = llvm::find(sharding.axes, atom);
+        if (at != sharding.axes.end() && static_cast<int>(f) != winner)
+          sharding.axes.truncate(at - sharding.axes.begin());
+      }
+      return trial;
+    };
+    FactorShardings best = without(claims[0]);
+    double bestCost = claims.size() > 1 ? cost(best) : 0;
+    for (int f : ArrayRef<int>(claims).drop_front()) {
+      FactorShardings trial = without(f);
+      if (double c = cost(trial); c < bestCost)
+        best = trial, bestCost = c;
+    }
+    factors = best;
+  }
+  // Every value must be able to say what its factors have; reductions of
+  // several kinds do not mix.
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (unsigned i = 0; i < node.values.size() && !changed; ++i)
+      for (const nn::DimFactors &dim : node.factorsOf(i)) {
+        bool complete;
+        fromFactors(mesh, plan.rule, dim, factors, complete);
+        if (complete)
+          continue;
+        for (int f : llvm::reverse(dim))
+          if (!factors[f].axes.empty()) {
+            factors[f] = DimSharding();
+            changed = true;
+            break;
+          }
+        break;
+      }
+  }
+  results(factors, plan);
+  ops.try_emplace(op, std::move(plan));
+}
+
+//===----------------------------------------------------------------------===//
+// Where partial values are reduced
+//===----------------------------------------------------------------------===//
+
+/// What of the operands' partial axes passes through to the result of an op
+/// with one result; `of` gives those of an operand. Where the op would be
+/// sharded over such an axis, it is not, then; so every operand with that
+/// dimension must be partial.
+AtomSet Plan::throughOp(Operation *op, const OpPlan &plan,
+                        llvm::function_ref<AtomSet(Value)> of) {
+  if (op->getNumResults() != 1 || plan.rule.linearity == nn::Linearity::None)
+    return 0;
+  AtomSet result = 0, twice = 0;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (!plan.rule.mayDefer(i, nn::Reduction::Sum))
+      continue;
+    AtomSet set = of(operand);
+    twice |= result & set;
+    result |= set;
+  }
+  if (plan.rule.linearity == nn::Linearity::Separate)
+    result &= ~twice;
+  result &= ~plan.partial[0];
+  for (auto [f, factor] : llvm::enumerate(plan.factors)) {
+    AtomSet here = setOf(factor.axes) & result;
+    if (!here)
+      continue;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      bool has =
+          llvm::any_of(plan.rule.operands[i], [&](const nn::DimFactors &dim) {
+            return llvm::is_contained(dim, static_cast<int>(f));
+          });
+      if (has && !isFree(operand))
+        result &=
+            ~(here & ~(plan.rule.mayDefer(i, nn::Reduction::Sum) ? of(operand)
+                                                                 : AtomSet(0)));
+    }
+  }
+  return result;
+}
+
+/// Whether the accumulator goes nowhere but into sums that become its next
+/// value.
+bool Plan::mayCarry(nn::MicrobatchesOp loop, unsigned accumulator) {
+  Block &body = loop.getBody().front();
+  Value value = body.getArgument(1 + loop.getSliced().size() + accumulator);
+  Operation *end = body.getTerminator();
+  while (value.hasOneUse()) {
+    OpOperand &use = *value.getUses().begin();
+    if (use.getOwner() == end)
+      return use.getOperandNumber() == accumulator;
+    const OpPlan *plan = planOf(use.getOwner());
+    if (!plan || use.getOwner()->getNumResults() != 1 ||
+        plan->rule.linearity != nn::Linearity::Joint ||
+        !plan->rule.mayDefer(use.getOperandNumber(), nn::Reduction::Sum))
+      return false;
+    value = use.getOwner()->getResult(0);
+  }
+  return false;
+}
+
+std::optional<ValueSharding> Plan::wantedBy(OpOperand &use) {
+  Operation *op = use.getOwner();
+  unsigned i = use.getOperandNumber();
+  if (auto call = dyn_cast<func::CallOp>(op)) {
+    func::FuncOp callee = calleeOf(call);
+    return callee ? std::optional(shardingOf(callee.getArgument(i)))
+                  : std::nullopt;
+  }
+  if (auto constraint = dyn_cast<dist::ConstraintOp>(op))
+    return shardingOf(constraint);
+  if (isa<func::ReturnOp>(op)) {
+    auto given =
+        cast<func::FuncOp>(op->getParentOp())
+            .getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr);
+    return given ? mesh.parse(given) : shardingOf(use.get());
+  }
+  if (auto loop = dyn_cast<nn::MicrobatchesOp>(op)) {
+    if (i < loop.getSliced().size())
+      return std::nullopt;
+    return shardingOf(loop.getBody().front().getArgument(1 + i));
+  }
+  if (isa<nn::YieldOp>(op)) {
+    auto loop = dyn_cast<nn::MicrobatchesOp>(op->getParentOp());
+    if (!loop)
+      return std::nullopt;
+    return shardingOf(
+        loop.getBody().front().getArgument(1 + loop.getSliced().size() + i));
+  }
+  if (const OpPlan *plan = planOf(op))
+    return plan->operands[i];
+  return ValueSharding(tensorOf(use.get()).getRank());
+}
+
+bool Plan::passesOn(OpOperand &use, int atom) {
+  Operation *op = use.getOwner();
+  unsigned i = use.getOperandNumber();
+  AtomSet bit = AtomSet(1) << atom;
+  if (isa<func::ReturnOp>(op)) {
+    auto function = cast<func::FuncOp>(op->getParentOp());
+    return function.isPrivate() && !callsOf(function).empty() &&
+           !function.getResultAttr(i, dist::kShardingAttr) &&
+           llvm::all_of(callsOf(function), [&](func::CallOp call) {
+             return (candidates.lookup(call.getResult(i)) & bit) != 0;
+           });
+  }
+  if (isa<nn::YieldOp>(op)) {
+    auto loop = dyn_cast<nn::MicrobatchesOp>(op->getParentOp());
+    return loop && mayCarry(loop, i) &&
+           !(setOf(shardingOf(loop.getBody().front().getArgument(
+                 1 + loop.getSliced().size() + i))) &
+             bit) &&
+           (candidates.lookup(loop.getResult(i)) & bit);
+  }
+  const OpPlan *plan = planOf(op);
+  return plan && op->getNumResults() == 1 &&
+         plan->rule.mayDefer(i, nn::Reduction::Sum) &&
+         !(plan->partial[0] & bit) &&
+         (candidates.lookup(op->getResult(0)) & bit);
+}
+
+std::optional<double> Plan::costThrough(OpOperand &use, int atom) {
+  Operation *op = use.getOwner();
+  unsigned i = use.getOperandNumber();
+  AtomSet bit = AtomSet(1) << atom;
+  if (!passesOn(use, atom))
+    return std::nullopt;
+  if (isa<func::ReturnOp>(op)) {
+    double sum = 0;
+    for (func::CallOp call : callsOf(cast<func::FuncOp>(op->getParentOp())))
+      sum += costs.lookup(call.getResult(i))[atom];
+    // Of two equal places gradients are reduced where the layer is called.
+    Operation *from = use.get().getDefiningOp();
+    auto role = from ? from->getAttrOfType<StringAttr>(nn::kRoleAttr) : nullptr;
+    return role && role == "weight_gradient" ? sum * (1 - 1e-6) : sum;
+  }
+  if (isa<nn::YieldOp>(op))
+    return costs.lookup(op->getParentOp()->getResult(i))[atom];
+  const OpPlan *plan = planOf(op);
+  double cost = costs.lookup(op->getResult(0))[atom];
+  if (plan->rule.linearity != nn::Linearity::Joint)
+    return cost;
+  // Operands that are reduced before this op for another use share nothing.
+  int sharing = 0;
+  for (auto [j, operand] : llvm::enumerate(op->getOperands()))
+    sharing += plan->rule.mayDefer(j, nn::Reduction::Sum) &&
+               (candidates.lookup(operand) & bit) &&
+               llvm::all_of(operand.getUses(), [&](OpOperand &other) {
+                 return passesOn(other, atom);
+               });
+  return cost / std::max(sharing, 1);
+}
+
+double Plan::runsOf(Operation *op) {
+  double times = 1;
+  for (Operation *parent = op->getParentOp(); parent;
+       parent = parent->getParentOp()) {
+    if (auto loop = dyn_cast<nn::MicrobatchesOp>(parent))
+      times *= loop.getCount();
+    if (isa<func::FuncOp>(parent))
+      return times * runs.lookup(parent);
+  }
+  return times;
+}
+
+void Plan::decide(Value value) {
+  AtomSet set = candidates.lookup(value), later = 0;
+  if (!set)
+    return;
+  SmallVector<double> cost(mesh.getNumAtoms(), kInfinity);
+  for (int atom : atomsIn(set)) {
+    AtomSet bit = AtomSet(1) << atom;
+    Placement partial{without(shardingOf(value), bit), bit};
+    double now =
+        runsOf(value.getDefiningOp()) *
+        resharder.cost(tensorOf(value), partial, {shardingOf(value), 0});
+    double uses = 0;
+    // Uses in one block that want the same share it.
+    SmallVector<std::pair<Block *, ValueSharding>> paid;
+    for (OpOperand &use : value.getUses()) {
+      if (std::optional<double> through = costThrough(use, atom)) {
+        uses += *through;
+        continue;
+      }
+      std::optional<ValueSharding> wanted = wantedBy(use);
+      if (!wanted) {
+        uses = kInfinity;
+        break;
+      }
+      std::pair<Block *, ValueSharding> key{use.getOwner()->getBlock(),
+                                            *wanted};
+      if (llvm::is_contained(paid, key))
+        continue;
+      paid.push_back(key);
+      uses += runsOf(use.getOwner()) *
+              resharder.cost(tensorOf(value), partial, {*wanted, 0});
+    }
+    bool late = timing == Timing::Late &&
+                llvm::all_of(value.getUses(), [&](OpOperand &use) {
+                  return passesOn(use, atom);
+                });
+    if (late || (timing == Timing::Cheapest && uses < now * (1 - 1e-9)))
+      later |= bit;
+    cost[atom] = std::min(now, uses);
+  }
+  costs[value] = std::move(cost);
+  deferred[value] = later;
+}
+
+void Plan::decidePartial() {
+  // Callees before callers.
+  llvm::SetVector<func::FuncOp> order;
+  std::function<void(func::FuncOp)> visit = [&](func::FuncOp function) {
+    if (order.contains(function))
+      return;
+    function.walk([&](func::CallOp call) {
+      if (func::FuncOp callee = calleeOf(call))
+        visit(callee);
+    });
+    order.insert(function);
+  };
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (!function.isExternal())
+      visit(function);
+
+  // How often each function runs.
+  for (func::FuncOp function : llvm::reverse(order)) {
+    double times = function.isPublic() || callsOf(function).empty() ? 1 : 0;
+    for (func::CallOp call : callsOf(function))
+      times += runsOf(call);
+    runs[function] = times;
+  }
+
+  auto forward = [&](llvm::DenseMap<Value, AtomSet> &map, bool isFinal) {
+    auto of = [&](Value value) {
+      AtomSet set = map.lookup(value);
+      return isFinal ? set & deferred.lookup(value) : set;
+    };
+    for (func::FuncOp function : order)
+      function.walk([&](Operation *op) {
+        if (auto call = dyn_cast<func::CallOp>(op)) {
+          func::FuncOp callee = calleeOf(call);
+          if (!callee)
+            return;
+          Operation *end = callee.front().getTerminator();
+          for (auto [returned, result] :
+               llvm::zip_equal(end->getOperands(), call.getResults())) {
+            AtomSet set = of(returned);
+            map[result] = set;
+          }
+        } else if (auto loop = dyn_cast<nn::MicrobatchesOp>(op)) {
+          // The body was walked before: operations are visited in post-order.
+          Operation *end = loop.getBody().front().getTerminator();
+          for (auto [i, yielded, result] :
+               llvm::enumerate(end->getOperands(), loop.getResults())) {
+            AtomSet set = of(yielded);
+            map[result] = set;
+            if (isFinal)
+              map[loop.getBody().front().getArgument(
+                  1 + loop.getSliced().size() + i)] = set;
+          }
+        } else if (const OpPlan *plan = planOf(op)) {
+          for (auto [i, result] : llvm::enumerate(op->getResults())) {
+            AtomSet own = plan->kinds[i] == dist::Reduction::Sum || isFinal
+                              ? plan->partial[i]
+                              : 0;
+            map[result] = own | throughOp(op, *plan, of);
+          }
+        }
+      });
+  };
+  forward(candidates, /*isFinal=*/false);
+
+  // Callers before callees, uses before definitions.
+  std::function<void(Block &)> backward = [&](Block &block) {
+    for (Operation &op : llvm::reverse(block)) {
+      for (Value result : op.getResults())
+        decide(result);
+      for (Region &region : op.getRegions())
+        for (Block &inner : region)
+          backward(inner);
+    }
+  };
+  for (func::FuncOp function : llvm::reverse(order))
+    backward(function.front());
+  // An accumulator is what is added to it; so are the sums on its way.
+  forward(atDefinition, /*isFinal=*/true);
+  module.walk([&](nn::MicrobatchesOp loop) {
+    for (BlockArgument argument : loop.getBody().front().getArguments())
+      deferred[argument] = ~AtomSet(0);
+  });
+}

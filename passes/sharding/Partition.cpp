@@ -1,0 +1,635 @@
+//===- Partition.cpp - Write what one device does -------------------------===//
+
+#include "passes/sharding/Passes.h"
+#include "passes/sharding/Plan.h"
+#include "llvm/ADT/StringSwitch.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_DISTPARTITION
+#include "passes/sharding/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::sharding;
+
+static RankedTensorType tensorOf(Value value) {
+  return cast<RankedTensorType>(value.getType());
+}
+
+namespace {
+class Partitioner {
+public:
+  Partitioner(ModuleOp module, MeshInfo &mesh, Timing timing)
+      : module(module), mesh(mesh), plan(module, mesh, timing),
+        builder(module.getContext()) {}
+
+  LogicalResult run() {
+    plan.build();
+    SmallVector<func::FuncOp> old;
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (!function.isExternal())
+        old.push_back(function);
+    for (func::FuncOp function : old)
+      if (failed(rewrite(function)))
+        return failure();
+    for (func::FuncOp function : old)
+      function.erase();
+    return success();
+  }
+
+private:
+  ModuleOp module;
+  MeshInfo &mesh;
+  Plan plan;
+  OpBuilder builder;
+
+  struct Local {
+    Value value;
+    Placement placement;
+  };
+  llvm::DenseMap<Value, Local> locals;
+  /// Copies in other placements, each valid in the block where it was made.
+  struct Copy {
+    Block *block;
+    Placement placement;
+    Value value;
+  };
+  llvm::DenseMap<Value, SmallVector<Copy>> copies;
+
+  DictionaryAttr reason(Operation *op, StringRef kind, const Twine &text) {
+    std::string where;
+    if (auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>())
+      where = (loc.getFilename().getValue() + ":" + Twine(loc.getLine()) + ":" +
+               Twine(loc.getColumn()))
+                  .str();
+    return builder.getDictionaryAttr(
+        {builder.getNamedAttr("kind", builder.getStringAttr(kind)),
+         builder.getNamedAttr("text", builder.getStringAttr(text)),
+         builder.getNamedAttr(
+             "op", builder.getStringAttr(op->getName().getStringRef())),
+         builder.getNamedAttr("loc", builder.getStringAttr(where))});
+  }
+
+  std::string axesText(AtomSet set) {
+    std::string text;
+    for (int atom : atomsIn(set))
+      text += (text.empty() ? "" : ", ") + mesh.nameOf(atom);
+    return text;
+  }
+  std::string text(const Placement &placement) {
+    std::string result = "[";
+    for (auto [i, dim] : llvm::enumerate(placement.sharding.dims)) {
+      result += i ? ", " : "";
+      result += dim.axes.empty() ? "-" : axesText(setOf(dim.axes));
+    }
+    result += "]";
+    if (placement.partial)
+      result += " partial over " + axesText(placement.partial);
+    return result;
+  }
+
+  /// A constant of any shape, in a placement.
+  Value constant(Value value, const Placement &placement) {
+    auto op = value.getDefiningOp<nn::ConstantOp>();
+    auto elements = cast<SplatElementsAttr>(op.getValue());
+    RankedTensorType type = mesh.localType(tensorOf(value), placement.sharding);
+    Attribute element = elements.getSplatValue<Attribute>();
+    Value local =
+        nn::ConstantOp::create(builder, op.getLoc(),
+                               cast<ElementsAttr>(DenseElementsAttr::get(
+                                   type, ArrayRef<Attribute>(element))));
+    if (Attribute role = op->getAttr(nn::kRoleAttr))
+      local.getDefiningOp()->setAttr(nn::kRoleAttr, role);
+    return plan.getResharder().convert(
+        builder, op.getLoc(), local, tensorOf(value), {placement.sharding, 0},
+        placement, dist::Reduction::Sum, nullptr, op->getAttr(nn::kRoleAttr));
+  }
+
+  /// The value in a placement, for `user`.
+  Value get(Value value, const Placement &placement, Operation *user,
+            DictionaryAttr why, bool keep = true) {
+    if (isFree(value))
+      return constant(value, placement);
+    Local &local = locals.find(value)->second;
+    if (local.placement == placement)
+      return local.value;
+    Block *block = builder.getInsertionBlock();
+    if (keep)
+      for (Copy &copy : copies[value])
+        if (copy.block == block && copy.placement == placement)
+          return copy.value;
+    Value result = plan.getResharder().convert(
+        builder, user->getLoc(), local.value, tensorOf(value), local.placement,
+        placement, dist::Reduction::Sum, why, user->getAttr(nn::kRoleAttr));
+    if (keep)
+      copies[value].push_back({block, placement, result});
+    return result;
+  }
+
+  /// Notes a value as it was made and brings it to where the plan wants it.
+  void define(Value value, Value local, const Placement &made,
+              dist::Reduction kind, Operation *op, DictionaryAttr why) {
+    Placement wanted = plan.placementOf(value);
+    Value result = plan.getResharder().convert(
+        builder, op->getLoc(), local, tensorOf(value), made, wanted, kind, why,
+        op->getAttr(nn::kRoleAttr));
+    locals[value] = {result, wanted};
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Functions
+  //===--------------------------------------------------------------------===//
+
+  /// What a function gives for what it returns.
+  Placement returnedAs(func::FuncOp function, unsigned i) {
+    Value value = function.front().getTerminator()->getOperand(i);
+    if (auto given = function.getResultAttrOfType<dist::ShardingAttr>(
+            i, dist::kShardingAttr))
+      return {mesh.parse(given), 0};
+    if (isFree(value))
+      return {ValueSharding(tensorOf(value).getRank()), 0};
+    return plan.placementOf(value);
+  }
+
+  LogicalResult rewrite(func::FuncOp function) {
+    SmallVector<Type> inputs, results;
+    for (BlockArgument argument : function.getArguments())
+      inputs.push_back(isa<RankedTensorType>(argument.getType())
+                           ? plan.getResharder().localType(
+                                 tensorOf(argument), plan.placementOf(argument))
+                           : argument.getType());
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      results.push_back(plan.getResharder().localType(
+          tensorOf(function.front().getTerminator()->getOperand(i)),
+          returnedAs(function, i)));
+
+    builder.setInsertionPoint(function);
+    auto local =
+        func::FuncOp::create(builder, function.getLoc(), function.getName(),
+                             builder.getFunctionType(inputs, results));
+    local->setAttrs(function->getAttrs());
+    local.setFunctionType(builder.getFunctionType(inputs, results));
+    Block *body = local.addEntryBlock();
+    for (auto [argument, localArgument] :
+         llvm::zip_equal(function.getArguments(), body->getArguments())) {
+      localArgument.setLoc(argument.getLoc());
+      Placement placement;
+      if (isa<RankedTensorType>(argument.getType()))
+        placement = plan.placementOf(argument);
+      locals[argument] = {localArgument, placement};
+    }
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      local.setResultAttr(i, dist::kShardingAttr,
+                          mesh.print(returnedAs(function, i).sharding));
+    builder.setInsertionPointToStart(body);
+    return rewrite(function.front());
+  }
+
+  LogicalResult rewrite(Block &block) {
+    for (Operation &op : block)
+      if (failed(rewrite(&op)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult rewrite(Operation *op) {
+    if (op->getNumResults() == 1 && isFree(op->getResult(0)))
+      return success(); // Made where it is used.
+    if (auto call = dyn_cast<func::CallOp>(op))
+      return rewriteCall(call);
+    if (auto loop = dyn_cast<nn::MicrobatchesOp>(op))
+      return rewriteLoop(loop);
+    if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
+      StringRef because = constraint.getBecause().value_or("a constraint");
+      // A constraint is a place: what another one made is not used again.
+      Value input = get(constraint.getInput(), {plan.shardingOf(constraint), 0},
+                        op, reason(op, "annotation", because), /*keep=*/false);
+      locals[constraint] = {input, {plan.shardingOf(constraint), 0}};
+      return success();
+    }
+    if (isa<func::ReturnOp>(op)) {
+      auto function = cast<func::FuncOp>(op->getParentOp());
+      SmallVector<Value> values;
+      for (auto [i, value] : llvm::enumerate(op->getOperands()))
+        values.push_back(
+            get(value, returnedAs(function, i), op,
+                reason(op, "annotation",
+                       "result " + Twine(i) + " of @" + function.getName() +
+                           " has a sharding")));
+      func::ReturnOp::create(builder, op->getLoc(), values);
+      return success();
+    }
+    if (isa<nn::YieldOp>(op)) {
+      auto loop = cast<nn::MicrobatchesOp>(op->getParentOp());
+      SmallVector<Value> values;
+      for (auto [i, value] : llvm::enumerate(op->getOperands())) {
+        Value argument =
+            loop.getBody().front().getArgument(1 + loop.getSliced().size() + i);
+        values.push_back(
+            get(value, plan.placementOf(argument), op,
+                reason(op, "accumulator",
+                       "accumulator " + Twine(i) + " has a sharding")));
+      }
+      nn::YieldOp::create(builder, op->getLoc(), values);
+      return success();
+    }
+    return rewritePlain(op);
+  }
+
+  LogicalResult rewriteCall(func::CallOp call) {
+    func::FuncOp callee = plan.calleeOf(call);
+    if (!callee)
+      return call.emitOpError(
+          "calls a function without a body, which cannot be "
+          "partitioned");
+    SmallVector<Value> operands;
+    for (auto [i, operand, argument] :
+         llvm::enumerate(call.getOperands(), callee.getArguments()))
+      operands.push_back(
+          get(operand, plan.placementOf(argument), call,
+              reason(call, "operand",
+                     "@" + callee.getName() + " takes argument " + Twine(i) +
+                         " as " + text(plan.placementOf(argument)))));
+    SmallVector<Type> results;
+    SmallVector<Placement> placements;
+    for (auto [i, result] : llvm::enumerate(call.getResults())) {
+      placements.push_back(returnedAs(callee, i));
+      results.push_back(
+          plan.getResharder().localType(tensorOf(result), placements.back()));
+    }
+    auto local = func::CallOp::create(builder, call.getLoc(), callee.getName(),
+                                      results, operands);
+    copyAttributes(call, local);
+    for (auto [i, result] : llvm::enumerate(call.getResults()))
+      define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
+             call,
+             reason(call, "partial result",
+                    "result " + Twine(i) + " of @" + callee.getName() + " is " +
+                        text(placements[i])));
+    return success();
+  }
+
+  LogicalResult rewriteLoop(nn::MicrobatchesOp loop) {
+    Block &body = loop.getBody().front();
+    size_t slices = loop.getSliced().size();
+    SmallVector<Value> sliced, inits;
+    SmallVector<Type> results;
+    SmallVector<Placement> placements;
+    for (auto [i, value] : llvm::enumerate(loop.getSliced())) {
+      // Dimension 0 in blocks, one for each microbatch.
+      Placement placement = plan.placementOf(body.getArgument(1 + i));
+      if (!placement.sharding.dims[0].axes.empty())
+        placement.sharding.dims[0].blocks *= loop.getCount();
+      sliced.push_back(
+          get(value, placement, loop,
+              reason(loop, "operand", "microbatches are sharded")));
+    }
+    for (auto [i, init] : llvm::enumerate(loop.getInits())) {
+      placements.push_back(plan.placementOf(body.getArgument(1 + slices + i)));
+      inits.push_back(
+          get(init, placements.back(), loop,
+              reason(loop, "accumulator",
+                     "accumulator " + Twine(i) + " has a sharding")));
+      results.push_back(inits.back().getType());
+    }
+    auto local = nn::MicrobatchesOp::create(builder, loop.getLoc(), results,
+                                            loop.getCount(), sliced, inits);
+    copyAttributes(loop, local);
+    Block *inner = builder.createBlock(&local.getBody());
+    for (BlockArgument argument : body.getArguments()) {
+      Placement placement = plan.placementOf(argument);
+      Value added = inner->addArgument(
+          plan.getResharder().localType(tensorOf(argument), placement),
+          argument.getLoc());
+      locals[argument] = {added, placement};
+    }
+    builder.setInsertionPointToStart(inner);
+    if (failed(rewrite(body)))
+      return failure();
+    builder.setInsertionPointAfter(local);
+    for (auto [i, result] : llvm::enumerate(loop.getResults()))
+      define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
+             loop,
+             reason(loop, "partial result",
+                    "accumulator " + Twine(i) + " is " + text(placements[i])));
+    return success();
+  }
+
+  static void copyAttributes(Operation *from, Operation *to) {
+    for (NamedAttribute attribute : from->getDiscardableAttrs())
+      if (attribute.getName() != dist::kShardingsAttr &&
+          attribute.getName() != dist::kArgumentShardingsAttr)
+        to->setAttr(attribute.getName(), attribute.getValue());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Ops
+  //===--------------------------------------------------------------------===//
+
+  LogicalResult rewritePlain(Operation *op) {
+    const OpPlan *own = plan.planOf(op);
+    if (op->getNumRegions() != 0)
+      return op->emitOpError(
+          "has a region, which dist-partition does not know");
+    SmallVector<Placement> wanted, made;
+    // What operands hand on, beside the op's own sums.
+    AtomSet through = 0;
+    if (own)
+      for (auto [i, result] : llvm::enumerate(op->getResults()))
+        through |= plan.partialAt(result) & ~own->partial[i];
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      Placement placement{own ? own->operands[i]
+                              : ValueSharding(tensorOf(operand).getRank()),
+                          0};
+      // Sums put off: all operands together, or the one that is partial.
+      if (own && through && own->rule.mayDefer(i, nn::Reduction::Sum))
+        placement.partial = own->rule.linearity == nn::Linearity::Joint
+                                ? through
+                                : through & plan.partialAfter(operand);
+      placement.sharding = without(placement.sharding, through);
+      wanted.push_back(std::move(placement));
+    }
+    for (auto [i, result] : llvm::enumerate(op->getResults()))
+      made.push_back({without(own ? own->results[i]
+                                  : ValueSharding(tensorOf(result).getRank()),
+                              through),
+                      own ? plan.partialAt(result) : 0});
+
+    SmallVector<Value> operands;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands()))
+      operands.push_back(
+          get(operand, wanted[i], op,
+              reason(op, "operand",
+                     op->getName().getStringRef() + " needs operand " +
+                         Twine(i) + " as " + text(wanted[i]))));
+    SmallVector<Value> results;
+    std::optional<OpPlan> local;
+    if (own) {
+      local = *own;
+      for (DimSharding &factor : local->factors)
+        llvm::erase_if(factor.axes,
+                       [&](int atom) { return through >> atom & 1; });
+    }
+    if (local && needsCode(*local)) {
+      if (failed(expand(op, *local, operands, made, results)))
+        return failure();
+    } else {
+      results = clone(op, operands, made, own);
+    }
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      AtomSet reduced = made[i].partial & ~plan.partialAfter(result);
+      define(result, results[i], made[i],
+             own ? own->kinds[i] : dist::Reduction::Sum, op,
+             reason(op, reduced ? "partial result" : "result",
+                    reduced ? op->getName().getStringRef() +
+                                  " sums over what is sharded over " +
+                                  axesText(reduced)
+                            : op->getName().getStringRef() + " gives " +
+                                  text(made[i]) + ", wanted is " +
+                                  text(plan.placementOf(result))));
+    }
+    return success();
+  }
+
+  /// The op on local shapes.
+  SmallVector<Value> clone(Operation *op, ArrayRef<Value> operands,
+                           ArrayRef<Placement> made, const OpPlan *own) {
+    Operation *copy = op->cloneWithoutRegions();
+    copy->setOperands(operands);
+    copy->removeAttr(dist::kShardingsAttr);
+    for (auto [i, result] : llvm::enumerate(copy->getResults()))
+      result.setType(plan.getResharder().localType(
+          tensorOf(op->getResult(i)), made[i],
+          own ? own->kinds[i] : dist::Reduction::Sum));
+    if (auto slice = dyn_cast<nn::SliceOp>(copy))
+      slice.setSizes(cast<RankedTensorType>(slice.getType()).getShape());
+    builder.insert(copy);
+    return llvm::to_vector_of<Value>(copy->getResults());
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Expansions
+  //===--------------------------------------------------------------------===//
+
+  /// The sharded factor with an expansion, or -1.
+  static int expandedFactor(const OpPlan &own) {
+    for (auto [f, factor] : llvm::enumerate(own.rule.factors))
+      if (!factor.expansion.empty() && !own.factors[f].axes.empty())
+        return f;
+    return -1;
+  }
+  static bool needsCode(const OpPlan &own) { return expandedFactor(own) >= 0; }
+
+  Attribute axesAttr(ArrayRef<int> atoms) {
+    SmallVector<Attribute> list;
+    for (dist::AxisAttr axis : mesh.axesOf(atoms))
+      list.push_back(axis);
+    return builder.getArrayAttr(list);
+  }
+
+  /// Where this device's part of a factor begins, tensor<i32>.
+  Value beginOf(Location loc, const OpPlan &own, int factor) {
+    ArrayRef<int> atoms = own.factors[factor].axes;
+    auto i32 = RankedTensorType::get({}, builder.getI32Type());
+    Value index = dist::AxisIndexOp::create(builder, loc, i32,
+                                            cast<ArrayAttr>(axesAttr(atoms)));
+    int64_t part = own.rule.factors[factor].size / mesh.sizeOf(atoms);
+    nn::Emit emit(builder, loc);
+    return emit.mul(index, emit.constant(i32, part));
+  }
+
+  /// Reduces at once.
+  Value reduce(Location loc, Value value, ArrayRef<int> atoms,
+               dist::Reduction kind, DictionaryAttr why) {
+    auto plain =
+        dist::withPartial(cast<RankedTensorType>(value.getType()), nullptr);
+    auto op = dist::AllReduceOp::create(
+        builder, loc, plain,
+        dist::ReductionAttr::get(builder.getContext(), kind), value,
+        cast<ArrayAttr>(axesAttr(atoms)));
+    op->setAttr(dist::kReasonAttr, why);
+    return op;
+  }
+
+  LogicalResult expand(Operation *op, const OpPlan &own,
+                       SmallVector<Value> operands, ArrayRef<Placement> made,
+                       SmallVector<Value> &results) {
+    // Whatever is built here has the role of the op.
+    struct Roles : OpBuilder::Listener {
+      void notifyOperationInserted(Operation *inserted,
+                                   OpBuilder::InsertPoint) final {
+        if (role && !inserted->hasAttr(nn::kRoleAttr))
+          inserted->setAttr(nn::kRoleAttr, role);
+      }
+      Attribute role;
+    } roles;
+    roles.role = op->getAttr(nn::kRoleAttr);
+    OpBuilder::Listener *before = builder.getListener();
+    builder.setListener(&roles);
+    LogicalResult done = expandWithRoles(op, own, operands, made, results);
+    builder.setListener(before);
+    return done;
+  }
+
+  LogicalResult expandWithRoles(Operation *op, const OpPlan &own,
+                                SmallVector<Value> operands,
+                                ArrayRef<Placement> made,
+                                SmallVector<Value> &results) {
+    Location loc = op->getLoc();
+    int factor = expandedFactor(own);
+    StringRef expansion = own.rule.factors[factor].expansion;
+    nn::Emit emit(builder, loc);
+    if (expansion == "masked_gather") {
+      // Indices count from where this device's rows begin; those of other
+      // devices are outside of the table, where a gather reads zeros.
+      operands[1] = emit.sub(operands[1], beginOf(loc, own, factor));
+      results = clone(op, operands, made, &own);
+      return success();
+    }
+    if (expansion == "global_mean") {
+      auto mean = cast<nn::ReduceOp>(op);
+      double count = 1;
+      for (int64_t dim : mean.getDims())
+        count *= mean.getInput().getType().getDimSize(dim);
+      auto type = plan.getResharder().localType(mean.getType(), made[0]);
+      Value sum = nn::ReduceOp::create(
+          builder, loc, type,
+          nn::ReduceKindAttr::get(builder.getContext(), nn::ReduceKind::Sum),
+          operands[0], mean.getDimsAttr(), mean.getKeepAttr());
+      Value divisor = emit.scalar(sum, count);
+      results = {nn::DivOp::create(builder, loc, type, sum, divisor)};
+      return success();
+    }
+    if (expansion == "offset_iota") {
+      results = clone(op, operands, made, &own);
+      Value begin = beginOf(loc, own, factor);
+      results[0] = emit.add(
+          results[0], emit.cast(begin, tensorOf(results[0]).getElementType()));
+      return success();
+    }
+    if (expansion == "vocab_loss") {
+      if (auto loss = dyn_cast<nn::CrossEntropyOp>(op))
+        return expandLoss(loss, own, operands, results);
+      if (auto loss = dyn_cast<nn::CrossEntropyGradOp>(op))
+        return expandLossGradient(loss, own, operands, results);
+    }
+    return op->emitOpError("has a sharded dimension whose expansion '")
+           << expansion << "' is not known";
+  }
+
+  /// Whether a target is one.
+  Value isTarget(nn::Emit &emit, Value targets, int64_t vocabulary) {
+    Value low = emit.compare(nn::Predicate::GE, targets, 0.0);
+    Value high = emit.compare(nn::Predicate::LT, targets, double(vocabulary));
+    return emit.make<nn::AndOp>(low, high);
+  }
+
+  /// Three reductions of one number a token: the maximum, the sum of
+  /// exponentials and the target's logit (Shoeybi et al. 2019, section 3).
+  LogicalResult expandLoss(nn::CrossEntropyOp op, const OpPlan &own,
+                           ArrayRef<Value> operands,
+                           SmallVector<Value> &results) {
+    Location loc = op.getLoc();
+    nn::Emit emit(builder, loc);
+    int factor = expandedFactor(own);
+    ArrayRef<int> atoms = own.factors[factor].axes;
+    int64_t vocabulary = own.rule.factors[factor].size;
+    Type element =
+        nn::getStatisticsType(tensorOf(operands[0]).getElementType());
+    Value logits = emit.cast(operands[0], element), targets = operands[1];
+    int64_t last = tensorOf(logits).getRank() - 1;
+    auto partial = [&](Value value, dist::Reduction kind) {
+      value.setType(dist::withPartial(
+          tensorOf(value), dist::PartialAttr::get(builder.getContext(),
+                                                  mesh.axesOf(atoms), kind)));
+      return value;
+    };
+    auto all = [&](Value value, dist::Reduction kind, StringRef what) {
+      return reduce(loc, partial(value, kind), atoms, kind,
+                    reason(op, "expansion",
+                           "the loss over a sharded vocabulary needs the " +
+                               what + " of all of it"));
+    };
+    Value maximum = all(emit.reduce(nn::ReduceKind::Max, logits, {last}),
+                        dist::Reduction::Max, "maximum");
+    Value shifted = emit.sub(logits, emit.expand(maximum, last));
+    Value sum = all(emit.sum(emit.make<nn::ExpOp>(shifted), {last}),
+                    dist::Reduction::Sum, "sum of exponentials");
+    Value lse = emit.add(emit.make<nn::LogOp>(sum), maximum);
+    Value here = emit.sub(targets, beginOf(loc, own, factor));
+    Value chosen =
+        all(nn::GatherOp::create(builder, loc, tensorOf(maximum), logits, here,
+                                 builder.getI64IntegerAttr(last),
+                                 builder.getI64IntegerAttr(last)),
+            dist::Reduction::Sum, "target's logit");
+    double smoothing = op.getSmoothing().convertToDouble();
+    Value loss = emit.sub(
+        lse, smoothing == 0 ? chosen : emit.mul(chosen, 1 - smoothing));
+    if (smoothing != 0) {
+      Value total = all(emit.sum(logits, {last}), dist::Reduction::Sum,
+                        "sum of the logits");
+      loss = emit.sub(loss, emit.mul(total, smoothing / double(vocabulary)));
+    }
+    loss = emit.select(isTarget(emit, targets, vocabulary), loss,
+                       emit.scalar(loss, 0));
+    results = {loss, lse};
+    return success();
+  }
+
+  /// The log-sum-exp is that of the whole vocabulary: nothing to communicate.
+  LogicalResult expandLossGradient(nn::CrossEntropyGradOp op, const OpPlan &own,
+                                   ArrayRef<Value> operands,
+                                   SmallVector<Value> &results) {
+    Location loc = op.getLoc();
+    nn::Emit emit(builder, loc);
+    int factor = expandedFactor(own);
+    int64_t vocabulary = own.rule.factors[factor].size;
+    RankedTensorType type = tensorOf(operands[0]);
+    Type element = nn::getStatisticsType(type.getElementType());
+    int64_t last = type.getRank() - 1;
+    Value logits = emit.cast(operands[0], element), targets = operands[1];
+    Value p =
+        emit.make<nn::ExpOp>(emit.sub(logits, emit.expand(operands[2], last)));
+    Value here = emit.sub(targets, beginOf(loc, own, factor));
+    Value columns = nn::IotaOp::create(
+        builder, loc,
+        RankedTensorType::get({type.getDimSize(last)}, builder.getI32Type()),
+        builder.getI64IntegerAttr(0));
+    Value hot =
+        emit.compare(nn::Predicate::EQ, emit.expand(here, last), columns);
+    double smoothing = op.getSmoothing().convertToDouble();
+    Value target =
+        emit.select(hot, emit.scalar(p, 1 - smoothing + smoothing / vocabulary),
+                    emit.scalar(p, smoothing / vocabulary));
+    Value grad = emit.select(isTarget(emit, targets, vocabulary), operands[3],
+                             emit.scalar(operands[3], 0));
+    Value result = emit.mul(emit.expand(grad, last), emit.sub(p, target));
+    if (operands.size() > 4)
+      result = emit.add(result, emit.mul(emit.expand(operands[4], last), p));
+    results = {emit.cast(result, type.getElementType())};
+    return success();
+  }
+};
+
+struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
+  using DistPartitionBase::DistPartitionBase;
+
+  void runOnOperation() final {
+    auto timing = llvm::StringSwitch<std::optional<Timing>>(reduce)
+                      .Case("cheapest", Timing::Cheapest)
+                      .Case("early", Timing::Early)
+                      .Case("late", Timing::Late)
+                      .Default(std::nullopt);
+    if (!timing) {
+      getOperation().emitError("dist-partition: option 'reduce' is '")
+          << reduce << "', expected cheapest, early or late";
+      return signalPassFailure();
+    }
+    FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
+    if (failed(mesh) ||
+        failed(Partitioner(getOperation(), *mesh, *timing).run()))
+      signalPassFailure();
+  }
+};
+} // namespace

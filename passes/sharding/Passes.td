@@ -1,0 +1,151 @@
+//===- Passes.td - From a user's intent to collectives -----*- tablegen -*-===//
+
+#ifndef SHEAF_PASSES_SHARDING_PASSES_TD
+#define SHEAF_PASSES_SHARDING_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
+  let summary = "Shard parameters, state and batch by a table of axis names";
+  let description = [{
+    Declares the mesh, if the module has none, and writes shardings on the arguments
+    and results of the entries of a training step: a table gives the mesh axis of
+    each logical axis of a parameter (`heads`, `kv_heads`, `mlp` and `vocab` go to
+    `tp`) and of the batch (samples go to `dp`). An axis that the mesh does not have
+    shards nothing.
+
+    - `zero=1` shards optimizer state over `dp`, `zero=2` gradients too, `zero=3`
+      parameters too, each along the largest dimension that divides. Where a
+      gradient is ready, and where a sharded parameter is used, a `dist.constraint`
+      says so. `zero-group=G` shards over the innermost G devices of `dp` only
+      (hybrid sharding).
+    - `sequence-parallel` asks, with priority 1, that values with axes `seq` and
+      `embed` have the former over `tp`.
+
+    Looks at no op by its kind.
+
+    Before:
+
+    ```mlir
+    func.func @step(%w: tensor<32x16xf32> {nn.param = #nn.param<"w", axes = [vocab, embed], init = constant(0)>}) {
+      return
+    }
+    ```
+
+    after `--dist-apply-strategy=mesh=tp=2`:
+
+    ```mlir
+    dist.mesh @mesh ["tp" = 2 memory]
+    func.func @step(%w: tensor<32x16xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>,
+                        nn.param = #nn.param<"w", axes = [vocab, embed], init = constant(0)>}) {
+      return
+    }
+    ```
+  }];
+  let options = [
+    ListOption<"mesh", "mesh", "std::string",
+      "The axes and their sizes, outermost first: dp=4,tp=2">,
+    Option<"zero", "zero", "int", /*default=*/"0",
+      "What is sharded over dp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters">,
+    Option<"zeroGroup", "zero-group", "int64_t", /*default=*/"0",
+      "Shard over the innermost devices of dp only, so many; 0 for all">,
+    Option<"sequenceParallel", "sequence-parallel", "bool", /*default=*/"false",
+      "Shard activations between blocks along the sequence">,
+  ];
+  let dependentDialects = ["::sheaf::dist::DistDialect"];
+}
+
+def DistPropagate : Pass<"dist-propagate", "::mlir::ModuleOp"> {
+  let summary = "Give every value a sharding";
+  let description = [{
+    Lets shardings flow along the rules of ops, through calls and loops, forwards
+    and backwards, until nothing changes. Axes are only added. What a user wrote
+    stays; where two wishes meet at one value, the stronger priority wins, then the
+    one that had the shorter way, then the larger tensor. The order of ops in the
+    file has no say.
+
+    Afterwards every op has `dist.shardings` and every argument `dist.sharding`.
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh ["dp" = 2]
+    func.func @f(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {} ]>}) -> tensor<4x8xf32> {
+      %y = nn.exp %x : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+
+    after:
+
+    ```mlir
+    dist.mesh @mesh ["dp" = 2]
+    func.func @f(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {} ]>}) -> tensor<4x8xf32> {
+      %y = nn.exp %x {dist.shardings = [#dist.sharding<[{"dp"}, {} ]>]} : tensor<4x8xf32>
+      return %y : tensor<4x8xf32>
+    }
+    ```
+  }];
+  let dependentDialects = ["::sheaf::dist::DistDialect"];
+}
+
+def DistPartition : Pass<"dist-partition", "::mlir::ModuleOp"> {
+  let summary = "Write what one device does";
+  let description = [{
+    Takes a module in which every value has a sharding to one on local shapes, with
+    collectives where an op needs, or gives, another sharding than the value has.
+    The planner chooses them. A sum over a sharded dimension is partial; it is
+    reduced where it is computed, or, where that is cheaper, after the ops that are
+    linear in it: in particular gradients are reduced after the loop over
+    microbatches. Every collective says in `dist.reason` who asked for it.
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh ["tp" = 2]
+    func.func @f(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>}) -> tensor<4xf32> {
+      %y = nn.reduce sum %x dims [1] {dist.shardings = [#dist.sharding<[{} ]>]} : (tensor<4x8xf32>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
+
+    after:
+
+    ```mlir
+    dist.mesh @mesh ["tp" = 2]
+    func.func @f(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} ]>})
+        -> (tensor<4xf32> {dist.sharding = #dist.sharding<[{} ]>}) {
+      %p = nn.reduce sum %x dims [1] : (tensor<4x4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
+      %y = dist.all_reduce sum %p axes ["tp"] : (tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"reduce", "reduce", "std::string", /*default=*/"\"cheapest\"",
+      "Where partial values are reduced: cheapest, early (where they are computed), late (behind all that is linear)">,
+  ];
+  let dependentDialects = ["::sheaf::dist::DistDialect", "::sheaf::nn::NNDialect"];
+}
+
+def DistExplain : Pass<"dist-explain", "::mlir::ModuleOp"> {
+  let summary = "List the collectives of an entry";
+  let description = [{
+    Writes to standard output a JSON array of the collectives that one call of the
+    entry makes: kind, axes, group, dtype, elements, wire_bytes, count with layers
+    and microbatches multiplied in, phase, op, reason. Changes nothing.
+
+    ```mlir
+    dist.mesh @mesh ["tp" = 2]
+    func.func @step(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32> {
+      %y = dist.all_reduce sum %x axes ["tp"] : (tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"function", "function", "std::string", /*default=*/"\"step\"", "The entry">,
+  ];
+}
+
+#endif // SHEAF_PASSES_SHARDING_PASSES_TD

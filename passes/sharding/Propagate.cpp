@@ -1,0 +1,344 @@
+//===- Propagate.cpp - Give every value a sharding ------------------------===//
+//
+// Shardings flow in waves: all nodes next to what changed in one wave make
+// proposals from the state before it, and every value then chooses among those
+// that it got. What is chosen depends on priorities, distances and sizes only,
+// never on the order of ops in the file.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Passes.h"
+#include "passes/sharding/Shardings.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_DISTPROPAGATE
+#include "passes/sharding/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::sharding;
+
+namespace {
+struct State {
+  ValueSharding sharding;
+  /// Dimensions that take no more axes.
+  SmallVector<bool, 4> closed;
+  /// Of each dimension, the priority of its weakest axis.
+  SmallVector<int64_t, 4> priority;
+};
+
+struct Proposal {
+  unsigned dim;
+  DimSharding sharding;
+  int64_t priority;
+  int64_t weight; // Elements of the value that it comes from.
+};
+
+class Propagation {
+public:
+  Propagation(ModuleOp module, MeshInfo mesh)
+      : module(module), context(module.getContext()), mesh(std::move(mesh)) {}
+
+  void run() {
+    collect();
+    for (auto &[priority, list] : seeds) {
+      llvm::SetVector<unsigned> dirty;
+      for (auto &[value, sharding] : list)
+        if (seed(value, sharding, priority))
+          dirty.insert(nodesOf[value].begin(), nodesOf[value].end());
+      while (!dirty.empty())
+        dirty = wave(dirty);
+    }
+    write();
+  }
+
+private:
+  ModuleOp module;
+  MLIRContext *context;
+  MeshInfo mesh;
+  SymbolTableCollection symbols;
+  SmallVector<Node, 0> nodes;
+  llvm::DenseMap<Value, SmallVector<unsigned, 4>> nodesOf;
+  llvm::DenseMap<Value, State> states;
+  /// What users wrote, by priority.
+  std::map<int64_t, SmallVector<std::pair<Value, dist::ShardingAttr>>> seeds;
+
+  State &stateOf(Value value) {
+    auto [it, isNew] = states.try_emplace(value);
+    if (isNew) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      int64_t rank = type ? type.getRank() : 0;
+      it->second.sharding = ValueSharding(rank);
+      it->second.closed.assign(rank, false);
+      it->second.priority.assign(rank, 0);
+    }
+    return it->second;
+  }
+
+  void addSeed(Value value, dist::ShardingAttr sharding) {
+    std::set<int64_t> priorities;
+    for (dist::DimAttr dim : sharding.getDims())
+      priorities.insert(dim.getPriority());
+    for (int64_t priority : priorities)
+      seeds[priority].push_back({value, sharding});
+  }
+
+  void collect() {
+    module.walk([&](Operation *op) {
+      appendNodes(op, symbols, nodes);
+      if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
+        addSeed(constraint, constraint.getSharding());
+        close(constraint, constraint.getSharding());
+      } else if (auto list =
+                     op->getAttrOfType<ArrayAttr>(dist::kShardingsAttr)) {
+        for (auto [value, sharding] : llvm::zip_equal(op->getResults(), list)) {
+          addSeed(value, cast<dist::ShardingAttr>(sharding));
+          close(value, cast<dist::ShardingAttr>(sharding));
+        }
+      }
+      if (auto list =
+              op->getAttrOfType<ArrayAttr>(dist::kArgumentShardingsAttr))
+        for (auto [value, sharding] :
+             llvm::zip_equal(op->getRegion(0).getArguments(), list)) {
+          addSeed(value, cast<dist::ShardingAttr>(sharding));
+          close(value, cast<dist::ShardingAttr>(sharding));
+        }
+      auto function = dyn_cast<func::FuncOp>(op);
+      if (!function || function.isExternal())
+        return;
+      for (BlockArgument argument : function.getArguments())
+        if (auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(
+                argument.getArgNumber(), dist::kShardingAttr)) {
+          addSeed(argument, sharding);
+          close(argument, sharding);
+        }
+      // What is returned should come as it is wanted, where nothing else speaks
+      // against it.
+      for (auto [i, operand] :
+           llvm::enumerate(function.front().getTerminator()->getOperands()))
+        if (auto sharding = function.getResultAttrOfType<dist::ShardingAttr>(
+                i, dist::kShardingAttr))
+          if (!isFree(operand))
+            addSeed(operand, sharding);
+    });
+    for (auto [i, node] : llvm::enumerate(nodes))
+      for (Value value : node.values)
+        if (value && (nodesOf[value].empty() || nodesOf[value].back() != i))
+          nodesOf[value].push_back(i);
+  }
+
+  void close(Value value, dist::ShardingAttr sharding) {
+    State &state = stateOf(value);
+    for (auto [i, dim] : llvm::enumerate(sharding.getDims()))
+      state.closed[i] = !dim.getOpen();
+  }
+
+  /// Whether the value may take `dim` as the sharding of dimension `d`.
+  bool mayTake(Value value, const State &state, unsigned d,
+               const DimSharding &dim) {
+    const DimSharding &now = state.sharding.dims[d];
+    if (dim.axes.size() <= now.axes.size() ||
+        !std::equal(now.axes.begin(), now.axes.end(), dim.axes.begin()) ||
+        (!now.axes.empty() && now.blocks != dim.blocks))
+      return false;
+    for (int axis : ArrayRef<int>(dim.axes).drop_front(now.axes.size()))
+      if (state.sharding.uses(axis))
+        return false;
+    int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(d);
+    return size % (dim.blocks * mesh.sizeOf(dim.axes)) == 0;
+  }
+
+  bool seed(Value value, dist::ShardingAttr attr, int64_t priority) {
+    State &state = stateOf(value);
+    ValueSharding wanted = mesh.parse(attr);
+    bool changed = false;
+    for (auto [d, dim] : llvm::enumerate(attr.getDims())) {
+      if (dim.getPriority() != priority)
+        continue;
+      const DimSharding &now = state.sharding.dims[d];
+      if (wanted.dims[d] == now)
+        continue;
+      if (!state.closed[d] && !mayTake(value, state, d, wanted.dims[d]))
+        continue;
+      if (llvm::any_of(wanted.dims[d].axes, [&](int axis) {
+            return state.sharding.uses(axis) &&
+                   !llvm::is_contained(now.axes, axis);
+          }))
+        continue;
+      state.sharding.dims[d] = wanted.dims[d];
+      state.priority[d] = priority;
+      changed = true;
+    }
+    return changed || priority == 0;
+  }
+
+  void propose(const Node &node,
+               llvm::MapVector<Value, SmallVector<Proposal>> &proposals) {
+    // The longest sharding of each factor, if all others begin it.
+    struct Best {
+      DimSharding sharding;
+      int64_t priority = 0, weight = 0;
+      bool conflict = false;
+    };
+    SmallVector<Best> best(node.rule.factors.size());
+    for (auto [i, value] : llvm::enumerate(node.values)) {
+      if (!value)
+        continue;
+      State &state = stateOf(value);
+      int64_t weight = cast<RankedTensorType>(value.getType()).getNumElements();
+      for (auto [d, dim] : llvm::enumerate(node.factorsOf(i))) {
+        bool complete;
+        for (auto &[factor, own] : toFactors(
+                 mesh, node.rule, dim, state.sharding.dims[d], complete)) {
+          if (!isShardable(node.rule.factors[factor]))
+            continue;
+          Best &entry = best[factor];
+          const SmallVector<int, 2> &a = entry.sharding.axes, &b = own.axes;
+          size_t common = std::min(a.size(), b.size());
+          bool agrees =
+              std::equal(a.begin(), a.begin() + common, b.begin()) &&
+              (a.empty() || b.empty() || entry.sharding.blocks == own.blocks);
+          std::tuple<int64_t, int64_t> strength(-entry.priority, entry.weight),
+              other(-state.priority[d], weight);
+          if (a.empty() || (agrees && b.size() > a.size()) ||
+              (!agrees && other > strength))
+            entry.sharding = own, entry.priority = state.priority[d],
+            entry.weight = weight;
+          else if (agrees && a.size() == b.size()) {
+            entry.priority = std::min(entry.priority, state.priority[d]);
+            entry.weight = std::max(entry.weight, weight);
+          } else if (!agrees && other == strength) {
+            entry.conflict = true;
+          }
+        }
+      }
+    }
+    // An axis that two factors claim goes to the stronger wish only, in this
+    // op.
+    for (int atom = 0; atom < mesh.getNumAtoms(); ++atom) {
+      int winner = -1;
+      for (auto [f, entry] : llvm::enumerate(best)) {
+        if (!llvm::is_contained(entry.sharding.axes, atom))
+          continue;
+        if (winner < 0 ||
+            std::make_tuple(-entry.priority, entry.weight) >
+                std::make_tuple(-best[winner].priority, best[winner].weight))
+          winner = f;
+      }
+      for (auto [f, entry] : llvm::enumerate(best)) {
+        auto *at = llvm::find(entry.sharding.axes, atom);
+        if (at != entry.sharding.axes.end() && static_cast<int>(f) != winner)
+          entry.sharding.axes.truncate(at - entry.sharding.axes.begin());
+      }
+    }
+    FactorShardings factors;
+    for (Best &entry : best)
+      factors.push_back(entry.conflict ? DimSharding() : entry.sharding);
+    for (auto [i, value] : llvm::enumerate(node.values)) {
+      if (!value)
+        continue;
+      State &state = stateOf(value);
+      for (auto [d, dim] : llvm::enumerate(node.factorsOf(i))) {
+        if (state.closed[d])
+          continue;
+        bool complete;
+        DimSharding wanted =
+            fromFactors(mesh, node.rule, dim, factors, complete);
+        if (!mayTake(value, state, d, wanted))
+          continue;
+        int64_t priority = 0, weight = 0;
+        for (int factor : dim) {
+          priority = std::max(priority, best[factor].priority);
+          weight = std::max(weight, best[factor].weight);
+        }
+        proposals[value].push_back(
+            {static_cast<unsigned>(d), wanted, priority, weight});
+      }
+    }
+  }
+
+  llvm::SetVector<unsigned> wave(const llvm::SetVector<unsigned> &dirty) {
+    llvm::MapVector<Value, SmallVector<Proposal>> proposals;
+    for (unsigned node : dirty)
+      propose(nodes[node], proposals);
+    llvm::SetVector<unsigned> next;
+    for (auto &[value, list] : proposals) {
+      llvm::sort(list, [](const Proposal &a, const Proposal &b) {
+        auto key = [](const Proposal &p) {
+          return std::make_tuple(p.priority, -p.weight, p.dim,
+                                 -static_cast<int64_t>(p.sharding.axes.size()),
+                                 p.sharding.blocks, p.sharding.axes);
+        };
+        return key(a) < key(b);
+      });
+      State &state = stateOf(value);
+      bool changed = false;
+      for (Proposal &proposal : list) {
+        if (!mayTake(value, state, proposal.dim, proposal.sharding))
+          continue;
+        state.sharding.dims[proposal.dim] = proposal.sharding;
+        state.priority[proposal.dim] =
+            std::max(state.priority[proposal.dim], proposal.priority);
+        changed = true;
+      }
+      if (changed)
+        next.insert(nodesOf[value].begin(), nodesOf[value].end());
+    }
+    return next;
+  }
+
+  dist::ShardingAttr print(Value value) {
+    State &state = stateOf(value);
+    SmallVector<dist::DimAttr> dims;
+    for (auto [dim, priority] :
+         llvm::zip_equal(state.sharding.dims, state.priority))
+      dims.push_back(dist::DimAttr::get(
+          context, mesh.axesOf(dim.axes), /*open=*/false,
+          dim.axes.empty() ? 0 : priority, dim.axes.empty() ? 1 : dim.blocks));
+    return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
+  }
+
+  void write() {
+    auto listOf = [&](ValueRange values) {
+      SmallVector<Attribute> list;
+      for (Value value : values)
+        list.push_back(print(value));
+      return ArrayAttr::get(context, list);
+    };
+    module.walk([&](Operation *op) {
+      if (auto function = dyn_cast<func::FuncOp>(op)) {
+        if (!function.isExternal())
+          for (BlockArgument argument : function.getArguments())
+            if (isa<RankedTensorType>(argument.getType()))
+              function.setArgAttr(argument.getArgNumber(), dist::kShardingAttr,
+                                  print(argument));
+        return;
+      }
+      if (op->getNumResults() == 0 && op->getNumRegions() == 0)
+        return;
+      if (!llvm::all_of(op->getResultTypes(),
+                        llvm::IsaPred<RankedTensorType>) ||
+          isa<ModuleOp, dist::ConstraintOp>(op))
+        return;
+      if (op->getNumResults() != 0 && !isFree(op->getResult(0)))
+        op->setAttr(dist::kShardingsAttr, listOf(op->getResults()));
+      if (isa<nn::MicrobatchesOp>(op))
+        op->setAttr(dist::kArgumentShardingsAttr,
+                    listOf(op->getRegion(0).getArguments()));
+    });
+  }
+};
+
+struct DistPropagate : sheaf::impl::DistPropagateBase<DistPropagate> {
+  void runOnOperation() final {
+    FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
+    if (failed(mesh))
+      return signalPassFailure();
+    Propagation(getOperation(), std::move(*mesh)).run();
+  }
+};
+} // namespace

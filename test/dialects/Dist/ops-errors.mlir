@@ -1,0 +1,146 @@
+// RUN: sheaf-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{axis "dp" has size 0, expected at least 1}}
+dist.mesh @mesh ["dp" = 0]
+
+// -----
+
+// expected-error@+1 {{unknown link 'carrier', expected 'memory', 'nvlink', 'pcie', 'network' or 'link(bandwidth, latency)'}}
+dist.mesh @mesh ["dp" = 2 carrier]
+
+// -----
+
+// expected-error@+1 {{a link needs a positive bandwidth and a latency of at least 0}}
+dist.mesh @mesh ["dp" = 2 link(0.0, 1.0)]
+
+// -----
+
+// expected-error@+1 {{has two axes named "dp"}}
+dist.mesh @mesh ["dp" = 2, "dp" = 4]
+
+// -----
+
+// expected-error@+1 {{lists 3 devices, its axes give 2}}
+dist.mesh @mesh ["dp" = 2] devices [0, 1, 2]
+
+// -----
+
+// expected-error@+1 {{lists device 1 twice}}
+dist.mesh @mesh ["dp" = 2] devices [1, 1]
+
+// -----
+
+// expected-note@+1 {{the first is here}}
+dist.mesh @mesh ["dp" = 2]
+// expected-error@+1 {{is the second mesh of the module, expected one}}
+dist.mesh @other ["dp" = 2]
+
+// -----
+
+// expected-error@+1 {{needs a mesh, but the module has none; declare one with dist.mesh @mesh ["dp" = 2]}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<[{"dp"}]>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 4]
+// expected-error@+1 {{argument 0 uses axis "pp", which the mesh does not have; it has "dp", "tp"}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<[{"pp"}]>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 4]
+// expected-error@+1 {{argument 0 uses axis "dp" twice}}
+func.func @f(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{"dp"}, {"dp"}]>}) {
+  return
+}
+
+// -----
+
+// A sub-axis and the axis that it is a part of.
+dist.mesh @mesh ["dp" = 4]
+// expected-error@+1 {{argument 0 uses axis "dp":(2)2 twice, the other time as "dp"}}
+func.func @f(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{"dp"}, {"dp":(2)2}]>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+// expected-error@+1 {{argument 0 uses sub-axis "dp":(1)3 of an axis of size 4, which 1 times 3 does not divide}}
+func.func @f(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{}, {"dp":(1)3}]>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+// expected-error@+1 {{argument 0 has a sharding of 1 dimensions, its type 'tensor<4x4xf32>' has 2}}
+func.func @f(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{}]>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+// expected-error@+1 {{argument 0 has 3 blocks in dimension 0, whose size is 4}}
+func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<[{"dp"} blocks 3]>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{has 4 devices in a group and size 12 in dimension 0 of 'tensor<12xf32>', so a part has size 3, but 'tensor<4xf32>' has 4}}
+  %0 = dist.all_gather %x dim 0 axes ["dp"] : (tensor<4xf32>) -> tensor<12xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{needs 'tensor<4xf32>' to be partial over "dp"}}
+  %0 = dist.all_reduce sum %x axes ["dp"] : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+func.func @f(%x: tensor<4xf32, #dist.partial<["dp"], max>>) {
+  // expected-error@+1 {{is a sum, but the value is partial by max}}
+  %0 = dist.all_reduce sum %x axes ["dp"] : (tensor<4xf32, #dist.partial<["dp"], max>>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+func.func @f(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{dim is 2, but 'tensor<4x4xf32>' has 2 dimensions}}
+  %0 = dist.slice %x dim 2 axes ["dp"] : (tensor<4x4xf32>) -> tensor<4x1xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4, "tp" = 2]
+func.func @f(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{has dimension 0 in 4 parts before and 2 after, expected as many}}
+  %0 = dist.permute %x from <[{"dp"}, {"tp"}]> to <[{"tp"}, {"dp"}]> : tensor<4x4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 4]
+func.func @f(%x: tensor<4x4xf32>) {
+  // expected-error@+1 {{asks for a partial value; a constraint is on a whole one}}
+  %0 = dist.constraint %x <[{}, {}], sum {"dp"}> : tensor<4x4xf32>
+  return
+}

@@ -1,0 +1,172 @@
+"""Partitioned steps, run on all ranks and compared with one device; their collectives,
+compared with the table of what an expert would write.
+
+    execute.py <folder of the built programs>
+
+Each row is a model, a strategy, a number of microbatches and an entry. Every result must be
+that of one device to rounding in f64. Where a row says what is sent, {(kind, axes): (times,
+elements)}, that must be all that is sent, but for scalars; and dist-explain must list what
+the ranks sent. With SHEAF_FULL=1 there are more rows, and each runs with reductions as early
+and as late as can be, too.
+"""
+
+import collections
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../oracle"))
+
+import partition  # noqa: E402
+
+LAYERS, HIDDEN, VOCABULARY, SEQUENCE, BATCH, FFN = 2, 16, 256, 8, 8, 32
+SIZES = [f"--layers={LAYERS}", f"--hidden={HIDDEN}", "--heads=4", f"--vocab={VOCABULARY}",
+         f"--seq={SEQUENCE}", f"--batch={BATCH}", f"--ffn={FFN}"]
+MODELS = {"gpt": ["gpt", *SIZES], "llama": ["llama", "--kv-heads=2", *SIZES]}
+# Elements of the parameters: of a layer, and outside; (weights, what the backward reads of
+# them, all).
+GPT_LAYER = {"matrices": [HIDDEN * 3 * HIDDEN, HIDDEN * HIDDEN, HIDDEN * FFN, FFN * HIDDEN],
+             "norms": [HIDDEN, HIDDEN], "biases": [HIDDEN, HIDDEN, 3 * HIDDEN, HIDDEN, FFN, HIDDEN]}
+EMBEDDING, POSITIONS = VOCABULARY * HIDDEN, SEQUENCE * HIDDEN
+
+
+def gpt_parameters():
+    layer = sum(GPT_LAYER.values(), [])
+    return LAYERS * layer + [EMBEDDING, POSITIONS, HIDDEN, HIDDEN]
+
+
+def both(sizes):
+    return len(sizes), sum(sizes)
+
+
+def times(count, sizes):
+    return count * len(sizes), count * sum(sizes)
+
+
+def gpt_zero3_gathers():
+    """Of a microbatch: each parameter for the forward, the tied embedding twice; for the
+    backward what it multiplies with."""
+    again = LAYERS * (GPT_LAYER["matrices"] + GPT_LAYER["norms"]) + [EMBEDDING, HIDDEN]
+    return gpt_parameters() + [EMBEDDING] + again
+
+
+def activations(count, dp, microbatches):
+    """`count` a microbatch of [b, s, h] of a rank."""
+    return microbatches * count, BATCH // dp * SEQUENCE * HIDDEN * count
+
+
+def tokens(count, dp, microbatches):
+    return microbatches * count, BATCH // dp * SEQUENCE * count
+
+
+BLOCKS = 4 * LAYERS + 2  # Two a layer each way, the embedding, the input of the head.
+GATHERS = 6 * LAYERS + 2  # The same with sequence parallelism, two a layer gathered again.
+GPT_VECTORS = LAYERS * (2 * 2 + 2) + 2  # Norms, and biases that are added to sequence shards.
+
+# (model, strategy, microbatches, entry, what is sent).
+ROWS = [
+    ("gpt", "mesh=dp=4", 1, "gradients", {("all-reduce", "dp"): both(gpt_parameters())}),
+    ("gpt", "mesh=dp=4", 2, "step", {("all-reduce", "dp"): both(gpt_parameters())}),
+    ("gpt", "mesh=dp=4 zero=1", 2, "step", {
+        ("reduce-scatter", "dp"): both(gpt_parameters()),
+        ("all-gather", "dp"): both(gpt_parameters())}),
+    ("gpt", "mesh=dp=4 zero=2", 2, "step", {
+        ("reduce-scatter", "dp"): times(2, gpt_parameters()),
+        ("all-gather", "dp"): both(gpt_parameters())}),
+    ("gpt", "mesh=dp=4 zero=3", 2, "step", {
+        ("reduce-scatter", "dp"): times(2, gpt_parameters()),
+        ("all-gather", "dp"): times(2, gpt_zero3_gathers())}),
+    ("gpt", "mesh=dp=4 zero=3 zero-group=2", 1, "step", {
+        ("reduce-scatter", "dp:(2)2"): both(gpt_parameters()),
+        ("all-reduce", "dp:(1)2"): both([n // 2 for n in gpt_parameters()]),
+        ("all-gather", "dp:(2)2"): both(gpt_zero3_gathers())}),
+    ("gpt", "mesh=tp=2", 1, "gradients", {
+        ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
+                                                 tokens(3, 1, 1))))}),
+    ("gpt", "mesh=tp=4", 2, "step", {
+        ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 2),
+                                                 tokens(3, 1, 2))))}),
+    ("gpt", "mesh=tp=2 sequence-parallel", 2, "gradients", {
+        ("reduce-scatter", "tp"): activations(BLOCKS, 1, 2),
+        # The gradient of the positions is gathered along the sequence.
+        ("all-gather", "tp"): tuple(map(sum, zip(activations(GATHERS, 1, 2),
+                                                 times(1, [POSITIONS])))),
+        ("all-reduce", "tp"): tuple(map(sum, zip(times(1, GPT_VECTORS * [HIDDEN]),
+                                                 tokens(3, 1, 2))))}),
+    ("llama", "mesh=dp=2,tp=2", 2, "step", None),
+    ("llama", "mesh=tp=2", 1, "gradients", {
+        ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
+                                                 tokens(3, 1, 1))))}),
+    # Two key heads on four devices: each is on two, their gradients are summed.
+    ("llama", "mesh=tp=4", 1, "gradients", {
+        ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
+                                                 tokens(3, 1, 1)))),
+        ("all-reduce", "tp:(2)2"): times(2 * LAYERS, [BATCH * SEQUENCE * HIDDEN // 4])}),
+    ("llama", "mesh=dp=2,tp=2 zero=3 sequence-parallel", 2, "step", None),
+    ("gpt", "mesh=dp=2,tp=2 zero=1 sequence-parallel", 2, "step", None),
+    ("gpt", "mesh=dp=1,tp=1 zero=3 sequence-parallel", 1, "gradients", {}),
+]
+FULL_ROWS = [(model, f"mesh=dp={dp},tp={tp} zero={zero} sequence-parallel={sequence}",
+              microbatches, "step", None)
+             for model in ("gpt", "llama") for dp, tp in ((1, 4), (2, 2), (4, 1), (4, 4), (8, 2))
+             for zero in range(4) for sequence in ("false", "true") for microbatches in (1, 2)
+             if BATCH % (dp * microbatches) == 0]
+
+
+def summed(collectives):
+    """{(kind, axes): (times, elements)} of all that is no scalar."""
+    found = collections.defaultdict(lambda: (0, 0))
+    for (kind, axes, elements, _, rank), count in collectives.items():
+        if rank:
+            old = found[kind, "+".join(axes)]
+            found[kind, "+".join(axes)] = (old[0] + count, old[1] + count * elements)
+    return dict(found)
+
+
+def explained(bin_dir, step, strategy, entry):
+    text = partition.run(
+        f"{bin_dir}/sheaf-opt", "-o", os.devnull,
+        f"--pass-pipeline=builtin.module(nn-decompose{{ops=step_mean,step_sum}},"
+        f"dist-apply-strategy{{{strategy}}},dist-propagate,dist-partition,canonicalize,"
+        f"dist-explain{{function={entry}}})", stdin=step)
+    found = collections.Counter()
+    for entry in json.loads(text):
+        if not entry["reason"].get("text"):
+            raise ValueError(f"no reason: {entry}")
+        found[entry["kind"], tuple(entry["axes"]), entry["elements"], entry["dtype"]] += \
+            entry["count"]
+    return found
+
+
+def main():
+    bin_dir, failures, steps = sys.argv[1], 0, {}
+    full = bool(os.environ.get("SHEAF_FULL"))
+    rows = ROWS + (FULL_ROWS if full else [])
+    for model, strategy, microbatches, entry, expected in rows:
+        step = steps.setdefault((model, microbatches), None) or partition.make_step(
+            bin_dir, MODELS[model], microbatches)
+        steps[model, microbatches] = step
+        name = f"{model}, {strategy}, {microbatches} microbatches, @{entry}"
+        try:
+            local = partition.check(bin_dir, step, strategy, entry, VOCABULARY)
+            for reduce in ("early", "late") if full else ():
+                partition.check(bin_dir, step, strategy, entry, VOCABULARY, reduce)
+            found = summed(local.collectives)
+            if expected is not None and found != expected:
+                raise ValueError(f"sent {found}, expected {expected}")
+            sent = collections.Counter()
+            for (kind, axes, elements, element, _), count in local.collectives.items():
+                sent[kind, axes, elements, element] += count
+            listed = explained(bin_dir, step, strategy, entry)
+            if sent != listed:
+                raise ValueError(f"sent but not listed: {sent - listed}; "
+                                 f"listed but not sent: {listed - sent}")
+        except (ValueError, RuntimeError) as error:
+            failures += 1
+            print(f"FAILED {name}: {error}")
+    print(f"{len(rows)} rows, {failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+// RUN: sheaf-opt %s --split-input-file --dist-propagate --dist-partition | FileCheck %s
+// RUN: sheaf-opt %s --split-input-file --dist-propagate --dist-partition=reduce=early | FileCheck %s --check-prefix=EARLY
+// RUN: not sheaf-opt %s --split-input-file --dist-partition=reduce=never 2>&1 | FileCheck %s --check-prefix=NEVER
+// NEVER: dist-partition: option 'reduce' is 'never', expected cheapest, early or late
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+
+// Local shapes and nothing else where nothing is to be sent.
+// CHECK-LABEL: func.func @local
+// CHECK-SAME: (%arg0: tensor<2x8xf32>
+// CHECK-NEXT: nn.exp %arg0 : tensor<2x8xf32>
+// CHECK-NEXT: return
+func.func @local(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>}) -> tensor<4x8xf32> {
+  %y = nn.exp %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
+// A sum over a sharded dimension, with who asked for it.
+// CHECK-LABEL: func.func @row
+// CHECK: %[[P:.*]] = nn.einsum "be,ef->bf"{{.*}} -> tensor<4x16xf32, #dist.partial<["tp"], sum>>
+// CHECK-NEXT: dist.all_reduce sum %[[P]] axes ["tp"]
+// CHECK-SAME: dist.reason = {kind = "partial result", loc = "{{.*}}partition.mlir:[[#@LINE + 4]]:8", op = "nn.einsum", text = "nn.einsum sums over what is sharded over tp"}
+// CHECK-NEXT: return
+func.func @row(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>},
+               %w: tensor<8x16xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>}) -> tensor<4x16xf32> {
+  %y = nn.einsum "be,ef->bf"(%x, %w) : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  return %y : tensor<4x16xf32>
+}
+
+// Two sums that are added are reduced once; the third operand is put on one device.
+// CHECK-LABEL: func.func @together
+// CHECK-COUNT-1: dist.all_reduce
+// CHECK-NOT: dist.all_reduce
+// CHECK: return
+// EARLY-LABEL: func.func @together
+// EARLY-COUNT-2: dist.all_reduce
+// EARLY: return
+func.func @together(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>},
+                    %z: tensor<4xf32> {dist.sharding = #dist.sharding<[{}]>}) -> tensor<4xf32> {
+  %a = nn.reduce sum %x dims [1] : (tensor<4x8xf32>) -> tensor<4xf32>
+  %e = nn.exp %x : tensor<4x8xf32>
+  %b = nn.reduce sum %e dims [1] : (tensor<4x8xf32>) -> tensor<4xf32>
+  %c = nn.add %a, %b : tensor<4xf32>
+  %y = nn.mul %c, %z : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// What is not linear is reduced before.
+// CHECK-LABEL: func.func @nonlinear
+// CHECK: nn.reduce
+// CHECK-NEXT: dist.all_reduce
+// CHECK-NEXT: nn.exp {{.*}} : tensor<4xf32>
+func.func @nonlinear(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}) -> tensor<4xf32> {
+  %a = nn.reduce sum %x dims [1] : (tensor<4x8xf32>) -> tensor<4xf32>
+  %y = nn.exp %a : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// Wanted in shards, a sum is scattered.
+// CHECK-LABEL: func.func @scatter
+// CHECK: dist.reduce_scatter sum {{.*}} dim 0 axes ["tp"]
+// CHECK-NOT: dist.all_reduce
+// CHECK: return
+func.func @scatter(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>})
+    -> (tensor<4xf32> {dist.sharding = #dist.sharding<[{"tp"}]>}) {
+  %a = nn.reduce sum %x dims [1] : (tensor<4x8xf32>) -> tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// The gradient of a layer passes through its function and the accumulator of the loop.
+// CHECK-LABEL: func.func private @gradient
+// CHECK-SAME: -> (tensor<8xf32, #dist.partial<["dp"], sum>>
+func.func private @gradient(%x: tensor<2x8xf32>) -> tensor<8xf32> {
+  %g = nn.reduce sum %x dims [0] {nn.role = "weight_gradient"} : (tensor<2x8xf32>) -> tensor<8xf32>
+  return %g : tensor<8xf32>
+}
+// CHECK-LABEL: func.func @once
+// CHECK: nn.microbatches 2 {{.*}} -> tensor<8xf32, #dist.partial<["dp"], sum>>
+// CHECK-NOT: dist.all_reduce
+// CHECK: nn.yield
+// CHECK: dist.all_reduce sum {{.*}} axes ["dp"]
+// CHECK: nn.exp
+func.func @once(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"} blocks 2, {}]>}) -> tensor<8xf32> {
+  %zero = nn.constant dense<0.0> : tensor<8xf32>
+  %sum = nn.microbatches 2 slices(%x : tensor<4x8xf32>) inits(%zero : tensor<8xf32>) -> tensor<8xf32> {
+  ^bb0(%k: tensor<i32>, %part: tensor<2x8xf32>, %acc: tensor<8xf32>):
+    %g = func.call @gradient(%part) : (tensor<2x8xf32>) -> tensor<8xf32>
+    %next = nn.add %acc, %g : tensor<8xf32>
+    nn.yield %next : tensor<8xf32>
+  }
+  %y = nn.exp %sum : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// A row of the table is on one device; a gather reads zeros on the other.
+// CHECK-LABEL: func.func @embedding
+// CHECK: %[[I:.*]] = dist.axis_index ["tp"] : tensor<i32>
+// CHECK: %[[O:.*]] = nn.mul %[[I]], %{{.*}} : tensor<i32>
+// CHECK: %[[H:.*]] = nn.sub %arg1, %[[O]]
+// CHECK: nn.embedding %arg0[%[[H]]] : (tensor<8x4xf32>, tensor<3xi32>) -> tensor<3x4xf32, #dist.partial<["tp"], sum>>
+// CHECK: dist.all_reduce
+func.func @embedding(%t: tensor<16x4xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>},
+                     %i: tensor<3xi32> {dist.sharding = #dist.sharding<[{}]>}) -> tensor<3x4xf32> {
+  %y = nn.embedding %t[%i] : (tensor<16x4xf32>, tensor<3xi32>) -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}
+
+// What an op needs whole is gathered once for two of them.
+// CHECK-LABEL: func.func @gather
+// CHECK-COUNT-1: dist.all_gather %arg0 dim 1 axes ["tp"]
+// CHECK-NOT: dist.all_gather
+// CHECK: return
+func.func @gather(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}]>}) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %y = nn.softmax %x dim 1 : tensor<4x8xf32>
+  %z = nn.softmax %x dim 1 : tensor<4x8xf32>
+  return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// A constraint is a place where it is gathered again.
+// CHECK-LABEL: func.func @again
+// CHECK-COUNT-2: dist.all_gather %arg0 dim 0 axes ["dp"] {dist.reason = {kind = "annotation", {{.*}}text = "for use"}}
+// CHECK: return
+func.func @again(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>}) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %a = dist.constraint %x <[{}, {}]> because "for use" : tensor<4x8xf32>
+  %y = nn.exp %a : tensor<4x8xf32>
+  %b = dist.constraint %x <[{}, {}]> because "for use" : tensor<4x8xf32>
+  %z = nn.sin %b : tensor<4x8xf32>
+  return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
+}
