@@ -1,6 +1,7 @@
 //===- Compile.cpp - From model IR to an artifact -------------------------===//
 
 #include "compiler/Compile.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "runtime/include/sheaf/abi.h"
@@ -24,6 +25,8 @@ namespace {
 
 // On the module: what lower floors do not show and the manifest says.
 constexpr llvm::StringLiteral kVocabularyAttr = "sheaf.vocabulary";
+/// On a module: it is on floor 3.
+constexpr llvm::StringLiteral kDeviceAttr = "sheaf.device";
 constexpr llvm::StringLiteral kFlopsAttr = "sheaf.flops_per_step";
 constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 
@@ -54,6 +57,7 @@ private:
   }
   LogicalResult runPasses(ModuleOp root, StringRef name, const Twine &pipeline);
   LogicalResult makeStep();
+  LogicalResult makeDevice();
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -128,8 +132,30 @@ LogicalResult Compilation::makeStep() {
   return runPasses("simplify", "symbol-dce,canonicalize,cse,symbol-dce");
 }
 
-/// Floor 2 to the placed program.
+/// Floor 2 to floor 3: what one device of the mesh does.
+LogicalResult Compilation::makeDevice() {
+  if (options.mesh.empty() && !dist::getMesh(module))
+    return success();
+  std::string strategy;
+  llvm::raw_string_ostream os(strategy);
+  os << "dist-apply-strategy{mesh=";
+  llvm::interleave(options.mesh, os,
+                   [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
+  os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
+     << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false") << "}";
+  if (failed(runPasses("strategy", strategy)) ||
+      failed(runPasses("propagate", "dist-propagate")) ||
+      failed(runPasses("partition", "dist-partition,canonicalize,cse")))
+    return failure();
+  module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
+  return success();
+}
+
+/// Floor 3 to the placed program.
 LogicalResult Compilation::makeExec() {
+  if (failed(runPasses("transfers", "dist-to-nn,canonicalize,cse")))
+    return failure();
+  module->removeAttr(kDeviceAttr);
   if (options.reference && failed(runPasses("decompose", "nn-decompose,canonicalize,cse")))
     return failure();
   if (!options.reference &&
@@ -297,6 +323,8 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
 
 /// The floor that a module stands on.
 static Floor floorOf(ModuleOp module) {
+  if (module->hasAttr(kDeviceAttr))
+    return Floor::Device;
   Floor floor = Floor::Model;
   if (!module.getOps<LLVM::LLVMFuncOp>().empty())
     return Floor::LLVM;
@@ -385,6 +413,8 @@ static LogicalResult checkTensors(ModuleOp module) {
                             "sheaf-model for a model");
   for (Operation &op : *module.getBody()) {
     auto function = dyn_cast<func::FuncOp>(op);
+    if (isa<dist::MeshOp>(op))
+      continue;
     if (!function)
       return op.emitOpError("is not compiled; a module holds functions (func.func) alone");
     StringRef name = function.getName();
@@ -534,6 +564,10 @@ LogicalResult Compilation::run(StringRef path) {
   if (floor <= Floor::Step && failed(makeStep()))
     return failure();
   if (options.emit == Floor::Step)
+    return writeText(path);
+  if (floor <= Floor::Step && failed(makeDevice()))
+    return failure();
+  if (options.emit == Floor::Device)
     return writeText(path);
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();

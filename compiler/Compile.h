@@ -15,6 +15,8 @@
 #include "mlir/Support/Timing.h"
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace sheaf {
 
@@ -23,7 +25,7 @@ void registerSheafDialects(mlir::DialectRegistry &registry);
 void registerSheafPasses();
 
 /// What the driver can print.
-enum class Floor { Model, Step, Exec, LLVM, Object, Artifact };
+enum class Floor { Model, Step, Device, Exec, LLVM, Object, Artifact };
 
 struct CompileOptions {
   Floor emit = Floor::Artifact;
@@ -31,6 +33,12 @@ struct CompileOptions {
   int64_t microbatches = 1;
   std::string recompute = "none";
   std::string optimizer = "adamw";
+  /// The axes of the mesh and their sizes, the outermost first; empty: one device.
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  /// What ZeRO shards (0 to 3), and over how many of the innermost devices of dp (0:
+  /// all of them).
+  int64_t zero = 0, zeroGroup = 0;
+  bool sequenceParallel = false;
   /// Options of the optimizer pass, such as lr and clip, as written.
   std::map<std::string, std::string> scalars;
   /// One device, composites decomposed, no fusion: what --verify compares with.

@@ -14,6 +14,7 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
 #include <csignal>
+#include <map>
 
 namespace cl = llvm::cl;
 using sheaf::Floor;
@@ -29,6 +30,7 @@ static cl::opt<Floor> emit(
     cl::values(clEnumValN(Floor::Artifact, "artifact", "a shared object for sheaf-run (default)"),
                clEnumValN(Floor::Model, "model", "floor 1, the model"),
                clEnumValN(Floor::Step, "step", "floor 2, the training step on tensors"),
+               clEnumValN(Floor::Device, "device", "floor 3, what one device of the mesh does"),
                clEnumValN(Floor::Exec, "exec", "floor 5, the placed program on buffers"),
                clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
                clEnumValN(Floor::Object, "object", "the object code of the host program, without kernels")));
@@ -39,9 +41,19 @@ static cl::opt<std::string> cpu("cpu", cl::desc("Processor to make code for (def
 static cl::opt<std::string> precision("precision", cl::desc("fp32 (default), the model as written"),
                                       cl::init("fp32"), cl::cat(category));
 static cl::opt<std::string> mesh("mesh",
-                                 cl::desc("Devices: axes of pp, dp, cp, tp, ep and their sizes, "
-                                          "today each 1"),
+                                 cl::desc("Devices: axes of pp, dp, cp, tp and their sizes "
+                                          "(one device)"),
                                  cl::value_desc("AXIS=N,..."), cl::cat(category));
+static cl::opt<int64_t> zero("zero",
+                             cl::desc("What is sharded over dp: 0 nothing (default), 1 optimizer "
+                                      "state, 2 and gradients, 3 and parameters"),
+                             cl::init(0), cl::cat(category));
+static cl::opt<int64_t> zeroGroup("zero-group",
+                                  cl::desc("Shard over the innermost N devices of dp (all)"),
+                                  cl::value_desc("N"), cl::init(0), cl::cat(category));
+static cl::opt<bool> sequenceParallel(
+    "sequence-parallel", cl::desc("Shard activations between blocks along the sequence, over tp"),
+    cl::cat(category));
 static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
                                      cl::init(1), cl::cat(category));
 static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
@@ -99,22 +111,30 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
-/// One device so far: every axis has size 1.
-static bool checkMesh(llvm::StringRef text) {
+/// Axes and sizes, in any order; the mesh has those of more than one device, in the
+/// order of ranks: pp outermost, then dp, cp, tp innermost.
+static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
+  constexpr llvm::StringLiteral order[] = {"pp", "dp", "cp", "tp"};
+  std::map<std::string, int64_t> sizes;
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef part : parts) {
     auto [axis, size] = part.split('=');
     int64_t value = 0;
-    if (!llvm::is_contained({"pp", "dp", "cp", "tp", "ep"}, axis))
-      return fail("--mesh has the axis '" + axis + "', expected pp, dp, cp, tp or ep"), false;
+    if (!llvm::is_contained(order, axis))
+      return fail("--mesh has the axis '" + axis + "', expected pp, dp, cp or tp"), false;
     if (size.getAsInteger(10, value) || value < 1)
       return fail("--mesh has '" + part + "', expected " + axis + "=N with N of at least 1"), false;
-    if (value > 1)
-      return fail("--mesh has " + axis + "=" + size + ", which needs " + size +
-                  " devices; one device is all that is supported, expected " + axis + "=1"),
+    if (!sizes.emplace(axis, value).second)
+      return fail("--mesh has the axis '" + axis + "' twice"), false;
+    if (value > 1 && (axis == "pp" || axis == "cp"))
+      return fail("--mesh has " + part + ", which is not supported, expected " + axis +
+                  "=1; dp and tp can be larger"),
              false;
   }
+  for (llvm::StringRef axis : order)
+    if (auto it = sizes.find(axis.str()); it != sizes.end() && it->second > 1)
+      options.mesh.emplace_back(*it);
   return true;
 }
 
@@ -151,8 +171,13 @@ int main(int argc, char **argv) {
   if (precision != "fp32")
     return fail(llvm::Twine("unknown --precision=") + precision +
                 ", expected fp32; the types of the model's tensors are kept");
-  if (!checkMesh(mesh))
+  if (!parseMesh(mesh, options))
     return 1;
+  if (zero < 0 || zero > 3)
+    return fail("unknown --zero=" + llvm::Twine(zero) + ", expected 0, 1, 2 or 3");
+  options.zero = zero;
+  options.zeroGroup = zeroGroup;
+  options.sequenceParallel = sequenceParallel;
   if (optLevel < '0' || optLevel > '3')
     return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
                 ", expected -O0, -O1, -O2 or -O3");
@@ -168,6 +193,7 @@ int main(int argc, char **argv) {
       return fail(llvm::Twine("unknown --reference=") + reference + ", expected --reference or "
                                                        "--reference=f64");
     options.reference = true;
+    options.mesh.clear();
     options.wide = reference == "f64";
     options.codegen.optLevel = 0;
   }
