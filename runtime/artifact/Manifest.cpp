@@ -193,20 +193,25 @@ Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &m
   const Json *sharding = object.array("sharding", false);
   if (object.find("global_shape"))
     layout.global = object.integers("global_shape", 0, largest);
-  if (buffer.kind == BufferKind::Batch)
-    layout.blocks = microbatches;
-  layout.blocks = object.integer("blocks", 1, 1 << 30, layout.blocks);
+  if (object.find("blocks"))
+    layout.blocks = object.integers("blocks", 1, 1 << 30);
+  else if (buffer.kind == BufferKind::Batch && !buffer.shape.empty()) {
+    layout.blocks.assign(buffer.shape.size(), 1);
+    layout.blocks[0] = microbatches;
+  }
   std::optional<int64_t> elements =
       elementCount(layout.global, elementSize(buffer.type));
   if (!elements || *elements * elementSize(buffer.type) > largest)
     fail("manifest: {} with global shape {} is larger than {}", object.where,
          shapeText(layout.global), bytesText(largest));
   if (layout.global.size() != buffer.shape.size() ||
-      (sharding && sharding->size() != buffer.shape.size()))
-    fail("manifest: {} has shape {}, global shape {} and a sharding of {} dimensions; "
-         "expected equally many",
+      (sharding && sharding->size() != buffer.shape.size()) ||
+      (!layout.blocks.empty() && layout.blocks.size() != buffer.shape.size()))
+    fail("manifest: {} has shape {}, global shape {}, a sharding of {} dimensions and "
+         "blocks of {}; expected equally many",
          object.where, shapeText(buffer.shape), shapeText(layout.global),
-         sharding ? sharding->size() : buffer.shape.size());
+         sharding ? sharding->size() : buffer.shape.size(),
+         layout.blocks.empty() ? buffer.shape.size() : layout.blocks.size());
   std::vector<AxisPart> used;
   if (sharding)
     for (const Json &dimension : *sharding) {
@@ -236,10 +241,11 @@ Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &m
         layout.axes.back().push_back(std::move(part));
       }
     }
-  if (layout.isSharded() && layout.global[0] % layout.blocks != 0)
-    fail("manifest: {} has a first dimension of {}, which {} blocks (microbatches of a "
-         "batch) do not divide",
-         object.where, layout.global[0], layout.blocks);
+  for (size_t dim = 0; layout.isSharded() && dim < layout.global.size(); ++dim)
+    if (layout.global[dim] % layout.blocksOf(dim) != 0)
+      fail("manifest: {} has dimension {} of {}, which {} blocks (of a batch, its "
+           "microbatches) do not divide",
+           object.where, dim, layout.global[dim], layout.blocksOf(dim));
   Shape expected;
   for (size_t dim = 0; dim < layout.global.size(); ++dim)
     expected.push_back(layout.localSize(dim));

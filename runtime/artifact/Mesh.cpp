@@ -93,7 +93,7 @@ bool Layout::isSharded() const {
 int64_t Layout::localSize(size_t dim) const {
   if (axes.empty())
     return global[dim];
-  int64_t parts = partCount(axes[dim]), pieces = dim == 0 ? blocks : 1;
+  int64_t parts = partCount(axes[dim]), pieces = blocksOf(dim);
   int64_t block = global[dim] / pieces;
   return pieces * ((block + parts - 1) / parts);
 }
@@ -101,7 +101,7 @@ int64_t Layout::localSize(size_t dim) const {
 std::vector<DimensionRange> Layout::ranges(size_t dim, int64_t rank) const {
   if (axes.empty() || partCount(axes[dim]) == 1)
     return {{0, 0, global[dim]}};
-  int64_t pieces = dim == 0 ? blocks : 1, size = global[dim] / pieces;
+  int64_t pieces = blocksOf(dim), size = global[dim] / pieces;
   int64_t mine = localSize(dim) / pieces;
   int64_t begin = std::min(partIndex(axes[dim], rank) * mine, size);
   int64_t length = std::min(mine, size - begin);

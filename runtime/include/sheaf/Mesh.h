@@ -60,22 +60,22 @@ struct DimensionRange {
 
 /// Where a tensor lies. Each dimension of size n cut into k parts has
 /// c = ceil(n / k) elements on each rank, of which rank i's are the elements
-/// from i c on, as far as there are; the rest is padding. With `blocks` m > 1
-/// dimension 0 is m blocks after one another, each cut so by itself (the
-/// microbatches of a batch).
+/// from i c on, as far as there are; the rest is padding. A dimension of several
+/// blocks is that many after one another, each cut so by itself (the
+/// microbatches of a batch, the three parts of a fused query, key and value).
 struct Layout {
   Shape global, local;
   std::vector<DimensionAxes> axes; ///< one for each dimension, or none at all
-  int64_t blocks = 1;
+  std::vector<int64_t> blocks; ///< one for each dimension, or none: 1 each
 
+  int64_t blocksOf(size_t dim) const { return blocks.empty() ? 1 : blocks[dim]; }
   bool isSharded() const;
   /// The local size of dimension `dim`.
   int64_t localSize(size_t dim) const;
   /// The ranges of a dimension that are not padding.
   std::vector<DimensionRange> ranges(size_t dim, int64_t rank) const;
   /// Calls visit(local, global, length) for runs of elements that are
-  /// consecutive in both: all but the padding, in the order of the whole tensor
-  /// where blocks is 1.
+  /// consecutive in both: all but the padding, in order.
   template <typename Visit>
   void forEachRun(int64_t rank, const Visit &visit) const {
     size_t dims = global.size(), inner = dims;

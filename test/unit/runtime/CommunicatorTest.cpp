@@ -113,7 +113,7 @@ TEST(Mesh, LayoutsCoverATensorOnce) {
                                          {{}, {}, 1}}) {
     Layout layout;
     layout.global = c.shape;
-    layout.blocks = c.blocks;
+    layout.blocks = {c.blocks};
     for (const auto &names : c.axes) {
       layout.axes.emplace_back();
       for (const std::string &name : names)

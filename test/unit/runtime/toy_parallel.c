@@ -286,7 +286,7 @@ const char sheaf_manifest[] =
     ONE("learning_rate", "result", "f32")               // 12, 13, 14
     "{\"name\": \"logits\", \"kind\": \"result\", \"dtype\": \"f32\","
     " \"shape\": [" TEXT(TOY_LOCAL) ", 8, " TEXT(TOY_COLUMNS) "],"
-    " \"global_shape\": [10, 8, 50], \"blocks\": 2,"
+    " \"global_shape\": [10, 8, 50], \"blocks\": [2, 1, 1],"
     " \"sharding\": [[\"dp\"], [], [\"tp\"]]}],"          // 15
     "\"entries\": {"
     "\"init\": {\"symbol\": \"toy_init\", \"arguments\": [8, 9, 0, 1],"
