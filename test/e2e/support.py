@@ -48,7 +48,10 @@ class Session:
 
     def try_run(self, name, *arguments, environment=None):
         """Runs a tool; returns (exit status, stdout, stderr)."""
-        command = [self.tool(name), *map(str, arguments)]
+        return self.try_command([self.tool(name), *map(str, arguments)], environment)
+
+    def try_command(self, command, environment=None):
+        """Runs any command; returns (exit status, stdout, stderr)."""
         left = self.deadline - time.monotonic()
         if left <= 0:
             raise Failed("out of time before " + " ".join(command))

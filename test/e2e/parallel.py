@@ -1,0 +1,114 @@
+"""A model on a mesh trains to the same numbers as on one device.
+
+    python3 test/e2e/parallel.py build/bin
+
+For meshes, strategies and models (a part of them; with SHEAF_FULL=1 in the
+environment all): `sheaf-run --verify` compares loss and every gradient of the first
+step with the program of one device; losses of several steps agree to 2e-6 with sgd and
+5e-6 with AdamW, norms to 2e-5; two runs and, where `mpirun` is installed, processes
+instead of threads give the same to the bit.
+"""
+
+import os
+import shutil
+import sys
+
+import support
+import data
+
+STEPS = 8
+MODELS = {
+    "gpt": ["gpt", "--layers=2", "--hidden=32", "--heads=4", "--seq=16", "--batch=8",
+            "--vocab=64"],
+    "gpt-untied": ["gpt", "--layers=1", "--hidden=16", "--heads=4", "--seq=8", "--batch=8",
+                   "--vocab=32", "--untie", "--label-smoothing=0.1"],
+    "llama": ["llama", "--layers=2", "--hidden=32", "--heads=4", "--kv-heads=2", "--ffn=48",
+              "--seq=16", "--batch=8", "--vocab=64"],
+    "llama-tied": ["llama", "--layers=1", "--hidden=32", "--heads=4", "--kv-heads=1",
+                   "--ffn=64", "--seq=8", "--batch=16", "--vocab=64", "--tie"],
+}
+STRATEGIES = [
+    "dp=2", "dp=4 --zero=1", "dp=2 --zero=2 --microbatches=2", "dp=4 --zero=3",
+    "tp=2", "tp=4 --sequence-parallel", "dp=2,tp=2 --zero=1 --sequence-parallel",
+    "dp=2,tp=4 --zero=3", "dp=4 --zero=3 --zero-group=2 --recompute=full",
+    "dp=4,tp=4 --zero=2 --sequence-parallel", "tp=2 --recompute=selective --microbatches=4",
+    "dp=1,tp=1", "dp=8 --zero=3",
+]
+OPTIMIZERS = {
+    "sgd": ["--optimizer=sgd", "--lr=0.03", "--momentum=0", "--clip=0"],
+    "adamw": ["--lr=1e-3"],
+}
+# One of each strategy, the models in turn; then all.
+FEW = [("gpt", 0), ("llama", 1), ("gpt-untied", 2), ("llama-tied", 3), ("llama", 4),
+       ("gpt", 5), ("llama-tied", 6), ("llama", 7), ("gpt-untied", 8)]
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+
+
+def worst(rows, base, field):
+    return max(abs(a[field] / b[field] - 1) for a, b in zip(rows, base))
+
+
+def check(session, model, strategy, bases):
+    mesh, *options = strategy.split()
+    arguments = [f"--mesh={mesh}", *options]
+    tokens = session.path("tokens.bin")
+    for optimizer, settings in OPTIMIZERS.items():
+        title = f"{model}, {strategy}, {optimizer}"
+        train = [f"--data={tokens}", f"--steps={STEPS}", "--quiet", "--threads=1"]
+        key = (model, optimizer)
+        if key not in bases:
+            one = session.compile(f"{model}.mlir", "one.sheaf", *settings)
+            bases[key] = session.train(one, *train)
+        base = bases[key]
+        artifact = session.compile(f"{model}.mlir", "mesh.sheaf", *arguments, *settings)
+        rows = session.train(artifact, *train)
+        bound = 2e-6 if optimizer == "sgd" else 5e-6
+        loss, norm = worst(rows, base, "loss"), worst(rows, base, "grad_norm")
+        session.check(f"{title}: losses as on one device",
+                      len(rows) == STEPS and loss <= bound and norm <= 2e-5,
+                      f"losses differ by {loss:.1e}, norms by {norm:.1e}")
+    status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
+    session.check(f"{model}, {strategy}: gradients as on one device", status == 0,
+                  "" if status == 0 else (out + err)[-800:])
+
+    def numbers(table):
+        return [(row["loss"], row["grad_norm"]) for row in table]
+
+    session.check(f"{model}, {strategy}: another run is equal to the bit",
+                  numbers(session.train(artifact, *train)) == numbers(rows))
+    return artifact, train, numbers(rows)
+
+
+def check_processes(session, artifact, train, ranks, expected, title):
+    """The same artifact as processes under mpirun."""
+    log = session.path("processes.jsonl")
+    status, out, err = session.try_command(
+        ["mpirun", "-n", str(ranks), session.tool("sheaf-run"), artifact, f"--log={log}", *train],
+        environment=MPI)
+    got = [(row["loss"], row["grad_norm"]) for row in support.read_log(log)] if status == 0 else []
+    session.check(f"{title}: processes give the same bits", got == expected,
+                  "" if got == expected else (out + err)[-800:])
+
+
+def body(session, _):
+    data.write_tokens(session.path("tokens.bin"), data.synthetic(2003, 32, 1), "u16")
+    for name, options in MODELS.items():
+        session.run("sheaf-model", *options, "-o", session.path(f"{name}.mlir"))
+    cases = [(model, STRATEGIES[i]) for model, i in FEW]
+    if os.environ.get("SHEAF_FULL"):
+        cases = [(model, strategy) for model in MODELS for strategy in STRATEGIES]
+    bases = {}
+    # Without Open MPI when it was built, sheaf-run runs threads alone.
+    mpi = shutil.which("mpirun") and "MPI" in session.run("sheaf-run", "--version")
+    for i, (model, strategy) in enumerate(cases):
+        artifact, train, expected = check(session, model, strategy, bases)
+        ranks = 1
+        for axis in strategy.split()[0].split(","):
+            ranks *= int(axis.split("=")[1])
+        if mpi and 1 < ranks <= 4 and i % 3 == 0:
+            check_processes(session, artifact, train, ranks, expected, f"{model}, {strategy}")
+
+
+if __name__ == "__main__":
+    sys.exit(support.main(__doc__, body, 4 * 3600 if os.environ.get("SHEAF_FULL") else 900))
