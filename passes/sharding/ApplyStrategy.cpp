@@ -281,17 +281,15 @@ private:
   /// parts, each part is sharded. Nothing where the uses do not divide.
   std::optional<DimSharding> shardDim(BlockArgument argument, unsigned dim,
                                       ArrayRef<int> atoms) {
-    int64_t size = cast<RankedTensorType>(argument.getType()).getDimSize(dim),
-            devices = mesh.sizeOf(atoms);
+    int64_t size = cast<RankedTensorType>(argument.getType()).getDimSize(dim);
     DimSharding candidate;
     llvm::append_range(candidate.axes, atoms);
     if (atoms.empty())
       return candidate;
-    for (int64_t blocks = 1; blocks <= std::min<int64_t>(8, size / devices);
+    for (int64_t blocks = 1; blocks <= std::min<int64_t>(8, size / 2);
          ++blocks) {
       candidate.blocks = blocks;
-      if (size % (blocks * devices) == 0 &&
-          (blocks == 1 || isCut(argument, dim, blocks)) &&
+      if (size % blocks == 0 && (blocks == 1 || isCut(argument, dim, blocks)) &&
           survives(argument, dim, candidate))
         return candidate;
     }
@@ -388,13 +386,23 @@ private:
     if (zeroAxes.empty())
       return sharding;
     RankedTensorType local = mesh.localType(type, sharding);
+    bool padded = false;
+    // Of those that divide the largest, else, padded, the largest that is not
+    // sharded.
     int best = -1;
-    for (int i = 0; i < local.getRank(); ++i)
-      if ((local.getDimSize(i) / sharding.dims[i].blocks) %
-                  mesh.sizeOf(zeroAxes) ==
-              0 &&
-          (best < 0 || local.getDimSize(i) > local.getDimSize(best)))
+    for (bool pad : {false, true})
+      for (int i = 0; i < local.getRank() && (!pad || best < 0 || padded);
+           ++i) {
+        const DimSharding &dim = sharding.dims[i];
+        int64_t size = local.getDimSize(i) / dim.blocks;
+        if (pad ? !dim.axes.empty() || size == 1
+                : size % mesh.sizeOf(zeroAxes) != 0)
+          continue;
+        if (best >= 0 && local.getDimSize(i) <= local.getDimSize(best))
+          continue;
         best = i;
+        padded = pad;
+      }
     if (best >= 0)
       llvm::append_range(sharding.dims[best].axes, zeroAxes);
     return sharding;
@@ -438,15 +446,9 @@ private:
       } else if (function.getArgAttr(i, nn::kBatchAttr) && type.getRank() > 0) {
         // A device has its samples of every microbatch.
         SmallVector<int> atoms = atomsOf(kBatchAxis);
-        int64_t devices = mesh.sizeOf(atoms);
-        if (type.getDimSize(0) % (devices * microbatches) == 0) {
+        if (!atoms.empty() && type.getDimSize(0) > microbatches) {
           llvm::append_range(sharding.dims[0].axes, atoms);
-          sharding.dims[0].blocks = atoms.empty() ? 1 : microbatches;
-        } else {
-          function.emitRemark("the ")
-              << type.getDimSize(0) << " samples of argument " << i
-              << " are not divided by " << microbatches << " microbatches and "
-              << devices << " devices of dp: each device has them all";
+          sharding.dims[0].blocks = microbatches;
         }
       }
       function.setArgAttr(i, dist::kShardingAttr, mesh.print(sharding));
@@ -702,8 +704,7 @@ private:
         if (it != names.end() && llvm::is_contained(it->second, kBatch) &&
             llvm::is_contained(it->second, kEmbed))
           for (auto [i, name] : llvm::enumerate(it->second))
-            if (name == kSequence &&
-                type.getDimSize(i) % mesh.sizeOf(atoms) == 0)
+            if (name == kSequence && type.getDimSize(i) > 1)
               dim = i;
         SmallVector<dist::DimAttr> dims;
         for (int i = 0; i < type.getRank(); ++i)

@@ -3,6 +3,7 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
 #include "llvm/ADT/StringSwitch.h"
+#include <cmath>
 
 namespace sheaf {
 #define GEN_PASS_DEF_DISTPARTITION
@@ -106,9 +107,12 @@ private:
         placement, dist::Reduction::Sum, nullptr, op->getAttr(nn::kRoleAttr));
   }
 
+  /// Says why a collective is there; asked where there is one.
+  using Why = llvm::function_ref<DictionaryAttr()>;
+
   /// The value in a placement, for `user`.
-  Value get(Value value, const Placement &placement, Operation *user,
-            DictionaryAttr why, bool keep = true) {
+  Value get(Value value, const Placement &placement, Operation *user, Why why,
+            bool keep = true) {
     if (isFree(value))
       return constant(value, placement);
     Local &local = locals.find(value)->second;
@@ -121,7 +125,7 @@ private:
           return copy.value;
     Value result = plan.getResharder().convert(
         builder, user->getLoc(), local.value, tensorOf(value), local.placement,
-        placement, dist::Reduction::Sum, why, user->getAttr(nn::kRoleAttr));
+        placement, dist::Reduction::Sum, why(), user->getAttr(nn::kRoleAttr));
     if (keep)
       copies[value].push_back({block, placement, result});
     return result;
@@ -129,11 +133,13 @@ private:
 
   /// Notes a value as it was made and brings it to where the plan wants it.
   void define(Value value, Value local, const Placement &made,
-              dist::Reduction kind, Operation *op, DictionaryAttr why) {
+              dist::Reduction kind, Operation *op, Why why) {
     Placement wanted = plan.placementOf(value);
-    Value result = plan.getResharder().convert(
-        builder, op->getLoc(), local, tensorOf(value), made, wanted, kind, why,
-        op->getAttr(nn::kRoleAttr));
+    Value result = local;
+    if (!(made == wanted))
+      result = plan.getResharder().convert(builder, op->getLoc(), local,
+                                           tensorOf(value), made, wanted, kind,
+                                           why(), op->getAttr(nn::kRoleAttr));
     locals[value] = {result, wanted};
   }
 
@@ -203,8 +209,9 @@ private:
     if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
       StringRef because = constraint.getBecause().value_or("a constraint");
       // A constraint is a place: what another one made is not used again.
-      Value input = get(constraint.getInput(), {plan.shardingOf(constraint), 0},
-                        op, reason(op, "annotation", because), /*keep=*/false);
+      Value input = get(
+          constraint.getInput(), {plan.shardingOf(constraint), 0}, op,
+          [&] { return reason(op, "annotation", because); }, /*keep=*/false);
       locals[constraint] = {input, {plan.shardingOf(constraint), 0}};
       return success();
     }
@@ -212,11 +219,11 @@ private:
       auto function = cast<func::FuncOp>(op->getParentOp());
       SmallVector<Value> values;
       for (auto [i, value] : llvm::enumerate(op->getOperands()))
-        values.push_back(
-            get(value, returnedAs(function, i), op,
-                reason(op, "annotation",
-                       "result " + Twine(i) + " of @" + function.getName() +
-                           " has a sharding")));
+        values.push_back(get(value, returnedAs(function, i), op, [&] {
+          return reason(op, "annotation",
+                        "result " + Twine(i) + " of @" + function.getName() +
+                            " has a sharding");
+        }));
       func::ReturnOp::create(builder, op->getLoc(), values);
       return success();
     }
@@ -226,10 +233,10 @@ private:
       for (auto [i, value] : llvm::enumerate(op->getOperands())) {
         Value argument =
             loop.getBody().front().getArgument(1 + loop.getSliced().size() + i);
-        values.push_back(
-            get(value, plan.placementOf(argument), op,
-                reason(op, "accumulator",
-                       "accumulator " + Twine(i) + " has a sharding")));
+        values.push_back(get(value, plan.placementOf(argument), op, [&] {
+          return reason(op, "accumulator",
+                        "accumulator " + Twine(i) + " has a sharding");
+        }));
       }
       nn::YieldOp::create(builder, op->getLoc(), values);
       return success();
@@ -246,11 +253,11 @@ private:
     SmallVector<Value> operands;
     for (auto [i, operand, argument] :
          llvm::enumerate(call.getOperands(), callee.getArguments()))
-      operands.push_back(
-          get(operand, plan.placementOf(argument), call,
-              reason(call, "operand",
-                     "@" + callee.getName() + " takes argument " + Twine(i) +
-                         " as " + text(plan.placementOf(argument)))));
+      operands.push_back(get(operand, plan.placementOf(argument), call, [&] {
+        return reason(call, "operand",
+                      "@" + callee.getName() + " takes argument " + Twine(i) +
+                          " as " + text(plan.placementOf(argument)));
+      }));
     SmallVector<Type> results;
     SmallVector<Placement> placements;
     for (auto [i, result] : llvm::enumerate(call.getResults())) {
@@ -263,10 +270,11 @@ private:
     copyAttributes(call, local);
     for (auto [i, result] : llvm::enumerate(call.getResults()))
       define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
-             call,
-             reason(call, "partial result",
-                    "result " + Twine(i) + " of @" + callee.getName() + " is " +
-                        text(placements[i])));
+             call, [&] {
+               return reason(call, "partial result",
+                             "result " + Twine(i) + " of @" + callee.getName() +
+                                 " is " + text(placements[i]));
+             });
     return success();
   }
 
@@ -281,16 +289,16 @@ private:
       Placement placement = plan.placementOf(body.getArgument(1 + i));
       if (!placement.sharding.dims[0].axes.empty())
         placement.sharding.dims[0].blocks *= loop.getCount();
-      sliced.push_back(
-          get(value, placement, loop,
-              reason(loop, "operand", "microbatches are sharded")));
+      sliced.push_back(get(value, placement, loop, [&] {
+        return reason(loop, "operand", "microbatches are sharded");
+      }));
     }
     for (auto [i, init] : llvm::enumerate(loop.getInits())) {
       placements.push_back(plan.placementOf(body.getArgument(1 + slices + i)));
-      inits.push_back(
-          get(init, placements.back(), loop,
-              reason(loop, "accumulator",
-                     "accumulator " + Twine(i) + " has a sharding")));
+      inits.push_back(get(init, placements.back(), loop, [&] {
+        return reason(loop, "accumulator",
+                      "accumulator " + Twine(i) + " has a sharding");
+      }));
       results.push_back(inits.back().getType());
     }
     auto local = nn::MicrobatchesOp::create(builder, loop.getLoc(), results,
@@ -310,9 +318,11 @@ private:
     builder.setInsertionPointAfter(local);
     for (auto [i, result] : llvm::enumerate(loop.getResults()))
       define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
-             loop,
-             reason(loop, "partial result",
-                    "accumulator " + Twine(i) + " is " + text(placements[i])));
+             loop, [&] {
+               return reason(loop, "partial result",
+                             "accumulator " + Twine(i) + " is " +
+                                 text(placements[i]));
+             });
     return success();
   }
 
@@ -358,11 +368,11 @@ private:
 
     SmallVector<Value> operands;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      operands.push_back(
-          get(operand, wanted[i], op,
-              reason(op, "operand",
-                     op->getName().getStringRef() + " needs operand " +
-                         Twine(i) + " as " + text(wanted[i]))));
+      operands.push_back(get(operand, wanted[i], op, [&] {
+        return reason(op, "operand",
+                      op->getName().getStringRef() + " needs operand " +
+                          Twine(i) + " as " + text(wanted[i]));
+      }));
     SmallVector<Value> results;
     std::optional<OpPlan> local;
     if (own) {
@@ -371,6 +381,8 @@ private:
         llvm::erase_if(factor.axes,
                        [&](int atom) { return through >> atom & 1; });
     }
+    if (local)
+      maskPadding(op, *local, operands);
     if (local && needsCode(*local)) {
       if (failed(expand(op, *local, operands, made, results)))
         return failure();
@@ -380,14 +392,16 @@ private:
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       AtomSet reduced = made[i].partial & ~plan.partialAfter(result);
       define(result, results[i], made[i],
-             own ? own->kinds[i] : dist::Reduction::Sum, op,
-             reason(op, reduced ? "partial result" : "result",
-                    reduced ? op->getName().getStringRef() +
-                                  " sums over what is sharded over " +
-                                  axesText(reduced)
-                            : op->getName().getStringRef() + " gives " +
-                                  text(made[i]) + ", wanted is " +
-                                  text(plan.placementOf(result))));
+             own ? own->kinds[i] : dist::Reduction::Sum, op, [&] {
+               return reason(op, reduced ? "partial result" : "result",
+                             reduced
+                                 ? op->getName().getStringRef() +
+                                       " sums over what is sharded over " +
+                                       axesText(reduced)
+                                 : op->getName().getStringRef() + " gives " +
+                                       text(made[i]) + ", wanted is " +
+                                       text(plan.placementOf(result)));
+             });
     }
     return success();
   }
@@ -434,7 +448,8 @@ private:
     auto i32 = RankedTensorType::get({}, builder.getI32Type());
     Value index = dist::AxisIndexOp::create(builder, loc, i32,
                                             cast<ArrayAttr>(axesAttr(atoms)));
-    int64_t part = own.rule.factors[factor].size / mesh.sizeOf(atoms);
+    int64_t devices = mesh.sizeOf(atoms);
+    int64_t part = (own.rule.factors[factor].size + devices - 1) / devices;
     nn::Emit emit(builder, loc);
     return emit.mul(index, emit.constant(i32, part));
   }
@@ -450,6 +465,77 @@ private:
         cast<ArrayAttr>(axesAttr(atoms)));
     op->setAttr(dist::kReasonAttr, why);
     return op;
+  }
+
+  /// Whether this device's part of a factor ends behind the factor.
+  bool isPadded(const OpPlan &own, int factor) const {
+    const DimSharding &sharding = own.factors[factor];
+    return !sharding.axes.empty() &&
+           (own.rule.factors[factor].size / sharding.blocks) %
+                   mesh.sizeOf(sharding.axes) !=
+               0;
+  }
+
+  /// True where dimension `dim` of the local `value` is not padding.
+  Value isInside(Location loc, const OpPlan &own, int factor, Value value,
+                 unsigned dim) {
+    nn::Emit emit(builder, loc);
+    RankedTensorType type = tensorOf(value);
+    const DimSharding &sharding = own.factors[factor];
+    int64_t blocks = sharding.blocks, local = type.getDimSize(dim) / blocks;
+    auto i32 = RankedTensorType::get({}, builder.getI32Type());
+    Value index = dist::AxisIndexOp::create(
+        builder, loc, i32, cast<ArrayAttr>(axesAttr(sharding.axes)));
+    // The index within each block, then the same for all blocks.
+    Value place = nn::IotaOp::create(
+        builder, loc,
+        RankedTensorType::get({blocks, local}, builder.getI32Type()),
+        builder.getI64IntegerAttr(1));
+    place = emit.add(place, emit.mul(index, emit.constant(i32, local)));
+    Value inside = emit.compare(nn::Predicate::LT, place,
+                                double(own.rule.factors[factor].size / blocks));
+    SmallVector<int64_t> shape(type.getRank() - dim, 1);
+    shape[0] = type.getDimSize(dim);
+    return emit.reshape(inside, shape);
+  }
+
+  /// Padding may hold anything. Where an op reduces over a padded dimension, it
+  /// reads the neutral element there.
+  void maskPadding(Operation *op, const OpPlan &own,
+                   SmallVector<Value> &operands) {
+    Location loc = op->getLoc();
+    nn::Emit emit(builder, loc);
+    for (auto [f, factor] : llvm::enumerate(own.rule.factors)) {
+      if (factor.kind != nn::FactorKind::Reduction || !isPadded(own, f) ||
+          factor.expansion == "masked_gather")
+        continue;
+      double neutral = factor.reduction == nn::Reduction::Sum   ? 0.0
+                       : factor.reduction == nn::Reduction::Max ? -INFINITY
+                                                                : INFINITY;
+      for (auto [i, operand] : llvm::enumerate(operands)) {
+        RankedTensorType type = tensorOf(operand);
+        if (!isa<FloatType>(type.getElementType()) &&
+            !type.getElementType().isInteger(1))
+          continue; // Indices only; what they index is masked.
+        for (auto [d, dim] : llvm::enumerate(own.rule.operands[i])) {
+          if (dim.size() != 1 || dim[0] != static_cast<int>(f))
+            continue;
+          Value inside = isInside(loc, own, f, operand, d);
+          Value masked =
+              type.getElementType().isInteger(1)
+                  ? emit.make<nn::AndOp>(operand, inside)
+                  : emit.select(inside, operand, emit.scalar(operand, neutral));
+          masked.setType(type); // Partial values stay so.
+          setRole(op, masked);
+          operand = masked;
+        }
+      }
+    }
+  }
+
+  static void setRole(Operation *op, Value value) {
+    if (Attribute role = op->getAttr(nn::kRoleAttr))
+      value.getDefiningOp()->setAttr(nn::kRoleAttr, role);
   }
 
   LogicalResult expand(Operation *op, const OpPlan &own,
@@ -483,7 +569,13 @@ private:
     if (expansion == "masked_gather") {
       // Indices count from where this device's rows begin; those of other
       // devices are outside of the table, where a gather reads zeros.
-      operands[1] = emit.sub(operands[1], beginOf(loc, own, factor));
+      Value indices = operands[1];
+      operands[1] = emit.sub(indices, beginOf(loc, own, factor));
+      if (isPadded(own, factor)) // Nor may an index reach the padding.
+        operands[1] =
+            emit.select(emit.compare(nn::Predicate::LT, indices,
+                                     double(own.rule.factors[factor].size)),
+                        operands[1], emit.scalar(indices, -1));
       results = clone(op, operands, made, &own);
       return success();
     }
@@ -551,6 +643,12 @@ private:
                            "the loss over a sharded vocabulary needs the " +
                                what + " of all of it"));
     };
+    Value inside, real = logits;
+    if (isPadded(own, factor)) {
+      inside = isInside(loc, own, factor, logits, last);
+      logits = emit.select(inside, logits, emit.scalar(logits, -INFINITY));
+      real = emit.select(inside, real, emit.scalar(real, 0));
+    }
     Value maximum = all(emit.reduce(nn::ReduceKind::Max, logits, {last}),
                         dist::Reduction::Max, "maximum");
     Value shifted = emit.sub(logits, emit.expand(maximum, last));
@@ -559,7 +657,7 @@ private:
     Value lse = emit.add(emit.make<nn::LogOp>(sum), maximum);
     Value here = emit.sub(targets, beginOf(loc, own, factor));
     Value chosen =
-        all(nn::GatherOp::create(builder, loc, tensorOf(maximum), logits, here,
+        all(nn::GatherOp::create(builder, loc, tensorOf(maximum), real, here,
                                  builder.getI64IntegerAttr(last),
                                  builder.getI64IntegerAttr(last)),
             dist::Reduction::Sum, "target's logit");
@@ -567,7 +665,7 @@ private:
     Value loss = emit.sub(
         lse, smoothing == 0 ? chosen : emit.mul(chosen, 1 - smoothing));
     if (smoothing != 0) {
-      Value total = all(emit.sum(logits, {last}), dist::Reduction::Sum,
+      Value total = all(emit.sum(real, {last}), dist::Reduction::Sum,
                         "sum of the logits");
       loss = emit.sub(loss, emit.mul(total, smoothing / double(vocabulary)));
     }
@@ -607,6 +705,9 @@ private:
     Value result = emit.mul(emit.expand(grad, last), emit.sub(p, target));
     if (operands.size() > 4)
       result = emit.add(result, emit.mul(emit.expand(operands[4], last), p));
+    if (isPadded(own, factor))
+      result = emit.select(isInside(loc, own, factor, result, last), result,
+                           emit.scalar(result, 0));
     results = {emit.cast(result, type.getElementType())};
     return success();
   }

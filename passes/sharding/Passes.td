@@ -128,6 +128,25 @@ def DistPartition : Pass<"dist-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::sheaf::dist::DistDialect", "::sheaf::nn::NNDialect"];
 }
 
+def DistVerify : Pass<"dist-verify"> {
+  let summary = "Check that partial values are only where they may be";
+  let description = [{
+    On the program of one device: an op of nn takes a value that is still to be summed
+    only where its rule says that it is linear in it (monotone, for a maximum or
+    minimum), together with others of the same kind where it adds them, alone where it
+    multiplies; its result is then partial, too. An entry neither takes nor gives one.
+    Changes nothing.
+
+    ```mlir
+    dist.mesh @mesh ["tp" = 2]
+    func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32, #dist.partial<["tp"], sum>> {
+      %y = nn.neg %x : tensor<4xf32, #dist.partial<["tp"], sum>>
+      return %y : tensor<4xf32, #dist.partial<["tp"], sum>>
+    }
+    ```
+  }];
+}
+
 def DistExplain : Pass<"dist-explain", "::mlir::ModuleOp"> {
   let summary = "List the collectives of an entry";
   let description = [{

@@ -148,8 +148,10 @@ private:
     for (int axis : ArrayRef<int>(dim.axes).drop_front(now.axes.size()))
       if (state.sharding.uses(axis))
         return false;
-    int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(d);
-    return size % (dim.blocks * mesh.sizeOf(dim.axes)) == 0;
+    // Padding is legal, but no shard of a value without elements.
+    int64_t size =
+        cast<RankedTensorType>(value.getType()).getDimSize(d) / dim.blocks;
+    return size > 1;
   }
 
   bool seed(Value value, dist::ShardingAttr attr, int64_t priority) {

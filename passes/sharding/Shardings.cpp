@@ -265,8 +265,10 @@ sharding::toFactors(const MeshInfo &mesh, const nn::ShardingRule &rule,
     if (blocks > 1 && size % blocks != 0)
       break;
     int64_t left = size / blocks;
-    while (!axes.empty() && left % mesh.sizeOf(axes.front()) == 0) {
-      left /= mesh.sizeOf(axes.front());
+    // The last factor may be padded: nothing stands behind it.
+    bool mayPad = i + 1 == dim.size() && result.empty();
+    while (!axes.empty() && (mayPad || left % mesh.sizeOf(axes.front()) == 0)) {
+      left = (left + mesh.sizeOf(axes.front()) - 1) / mesh.sizeOf(axes.front());
       own.axes.push_back(axes.front());
       axes = axes.drop_front();
     }
@@ -300,6 +302,11 @@ DimSharding sharding::fromFactors(const MeshInfo &mesh,
     }
     if (!mayGoOn || (!result.axes.empty() && own.blocks != 1)) {
       complete = false;
+      break;
+    }
+    if ((size / own.blocks) % mesh.sizeOf(own.axes) != 0 &&
+        (factor != dim.back() || !result.axes.empty())) {
+      complete = false; // Padding would stand between elements.
       break;
     }
     if (result.axes.empty())

@@ -88,25 +88,25 @@ class Sharding:
             self.dims.append((axes_of(axes), int(blocks[1]) if blocks else 1))
 
 
-def chunk(array, dim, index, count):
-    """Part `index` of `count` along a dimension, zeros behind the end."""
+def chunk(array, dim, index, count, fill=0):
+    """Part `index` of `count` along a dimension, `fill` behind the end."""
     size = -(-array.shape[dim] // count)
     begin = index * size
     part = np.take(array, range(min(begin, array.shape[dim]),
                                 min(begin + size, array.shape[dim])), dim)
     padding = [(0, 0)] * array.ndim
     padding[dim] = (0, size - part.shape[dim])
-    return np.pad(part, padding)
+    return np.pad(part, padding, constant_values=fill)
 
 
-def shard(array, sharding, mesh, rank):
+def shard(array, sharding, mesh, rank, fill=0):
     for dim, (axes, blocks) in enumerate(sharding.dims):
         index, count = mesh.index(rank, axes)
         if count == 1:
             continue
         shape = array.shape
         cut = array.reshape(shape[:dim] + (blocks, shape[dim] // blocks) + shape[dim + 1:])
-        cut = chunk(cut, dim + 1, index, count)
+        cut = chunk(cut, dim + 1, index, count, fill)
         array = cut.reshape(shape[:dim] + (-1,) + shape[dim + 1:])
     return array
 
@@ -167,7 +167,9 @@ class MeshModule(Module):
             value = np.asarray(value)
             if np.issubdtype(value.dtype, np.floating):
                 value = value.astype(np.float64)
-            cut.append([shard(value, sharding, self.mesh, rank) if sharding else value
+            # Padding may hold anything.
+            fill = np.nan if value.dtype == np.float64 else 0
+            cut.append([shard(value, sharding, self.mesh, rank, fill) if sharding else value
                         for rank in range(self.mesh.ranks)])
         results = self.call(name, cut)
         return [unshard(parts, sharding, self.mesh, shape) for parts, sharding, shape in

@@ -84,7 +84,7 @@ def differ(found, expected):
 def partition(bin_dir, step, strategy, passes="dist-propagate,dist-partition,symbol-dce"):
     return run(f"{bin_dir}/sheaf-opt", "--mlir-print-op-generic",
                f"--pass-pipeline=builtin.module(nn-decompose{{ops=step_mean,step_sum}},"
-               f"dist-apply-strategy{{{strategy}}},{passes},canonicalize)", stdin=step)
+               f"dist-apply-strategy{{{strategy}}},{passes},canonicalize,dist-verify)", stdin=step)
 
 
 def check(bin_dir, step, strategy, name="gradients", vocabulary=32, reduce="cheapest"):

@@ -18,10 +18,3 @@ func.func @heads(
 
 // expected-error@+1 {{the module has a mesh already; leave out the option 'mesh' of dist-apply-strategy}}
 dist.mesh @mesh ["dp" = 2]
-
-// -----
-
-// expected-remark@+1 {{the 4 samples of argument 0 are not divided by 1 microbatches and 3 devices of dp: each device has them all}}
-func.func @batch(%tokens: tensor<4x8xi32> {nn.batch = "tokens"}) {
-  return
-}

@@ -22,7 +22,13 @@ import partition  # noqa: E402
 LAYERS, HIDDEN, VOCABULARY, SEQUENCE, BATCH, FFN = 2, 16, 256, 8, 8, 32
 SIZES = [f"--layers={LAYERS}", f"--hidden={HIDDEN}", "--heads=4", f"--vocab={VOCABULARY}",
          f"--seq={SEQUENCE}", f"--batch={BATCH}", f"--ffn={FFN}"]
-MODELS = {"gpt": ["gpt", *SIZES], "llama": ["llama", "--kv-heads=2", *SIZES]}
+# Nothing divides; ids are also drawn from behind the end of the vocabulary.
+MODELS = {"gpt": ["gpt", *SIZES], "llama": ["llama", "--kv-heads=2", *SIZES],
+          "odd": ["gpt", "--layers=1", "--hidden=12", "--heads=4", "--vocab=31", "--ffn=13",
+                  "--seq=7", "--batch=10"],
+          "odd-llama": ["llama", "--layers=1", "--hidden=12", "--heads=2", "--vocab=31",
+                        "--ffn=13", "--seq=7", "--batch=5"]}
+IDS = {"gpt": VOCABULARY, "llama": VOCABULARY, "odd": 33, "odd-llama": 33}
 # Elements of the parameters: of a layer, and outside; (weights, what the backward reads of
 # them, all).
 GPT_LAYER = {"matrices": [HIDDEN * 3 * HIDDEN, HIDDEN * HIDDEN, HIDDEN * FFN, FFN * HIDDEN],
@@ -105,12 +111,22 @@ ROWS = [
     ("llama", "mesh=dp=2,tp=2 zero=3 sequence-parallel", 2, "step", None),
     ("gpt", "mesh=dp=2,tp=2 zero=1 sequence-parallel", 2, "step", None),
     ("gpt", "mesh=dp=1,tp=1 zero=3 sequence-parallel", 1, "gradients", {}),
+    # 5 rows on 4 ranks: one has none.
+    ("odd", "mesh=dp=4", 2, "step", None),
+    ("odd", "mesh=tp=2", 1, "gradients", {
+        ("all-reduce", "tp"): (6 + 3, 6 * 10 * 7 * 12 + 3 * 10 * 7)}),
+    ("odd", "mesh=dp=3,tp=2 zero=2 sequence-parallel", 2, "step", None),
+    ("odd-llama", "mesh=dp=2,tp=2 zero=3 sequence-parallel", 1, "step", None),
 ]
 FULL_ROWS = [(model, f"mesh=dp={dp},tp={tp} zero={zero} sequence-parallel={sequence}",
               microbatches, "step", None)
              for model in ("gpt", "llama") for dp, tp in ((1, 4), (2, 2), (4, 1), (4, 4), (8, 2))
              for zero in range(4) for sequence in ("false", "true") for microbatches in (1, 2)
-             if BATCH % (dp * microbatches) == 0]
+             if BATCH % (dp * microbatches) == 0] + [
+                 ("odd", f"mesh=dp={dp},tp={tp} zero={zero} sequence-parallel={sequence}",
+                  microbatches, "step", None)
+                 for dp, tp in ((2, 2), (3, 4), (5, 1), (8, 2)) for zero in range(4)
+                 for sequence in ("false", "true") for microbatches in (1, 2)]
 
 
 def summed(collectives):
@@ -148,9 +164,9 @@ def main():
         steps[model, microbatches] = step
         name = f"{model}, {strategy}, {microbatches} microbatches, @{entry}"
         try:
-            local = partition.check(bin_dir, step, strategy, entry, VOCABULARY)
+            local = partition.check(bin_dir, step, strategy, entry, IDS[model])
             for reduce in ("early", "late") if full else ():
-                partition.check(bin_dir, step, strategy, entry, VOCABULARY, reduce)
+                partition.check(bin_dir, step, strategy, entry, IDS[model], reduce)
             found = summed(local.collectives)
             if expected is not None and found != expected:
                 raise ValueError(f"sent {found}, expected {expected}")

@@ -127,3 +127,27 @@ func.func @again(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}
   %z = nn.sin %b : tensor<4x8xf32>
   return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// Padding reads as the neutral element where an op reduces over it.
+dist.mesh @mesh ["tp" = 4]
+// CHECK-LABEL: func.func @padded
+// CHECK-SAME: (%arg0: tensor<2xf32>
+// CHECK: %[[I:.*]] = dist.axis_index ["tp"]
+// CHECK: %[[IN:.*]] = nn.reshape %{{.*}} : tensor<1x2xi1> -> tensor<2xi1>
+// CHECK: %[[M:.*]] = nn.select %[[IN]], %arg0, %{{.*}} -> tensor<2xf32>
+// CHECK: nn.reduce sum %[[M]]
+func.func @padded(%x: tensor<5xf32> {dist.sharding = #dist.sharding<[{"tp"}]>}) -> tensor<f32> {
+  %y = nn.reduce sum %x dims [0] : (tensor<5xf32>) -> tensor<f32>
+  return %y : tensor<f32>
+}
+
+// Element by element it does not matter.
+// CHECK-LABEL: func.func @elementwise
+// CHECK-NEXT: nn.exp %arg0 : tensor<2xf32>
+// CHECK-NEXT: return
+func.func @elementwise(%x: tensor<5xf32> {dist.sharding = #dist.sharding<[{"tp"}]>}) -> tensor<5xf32> {
+  %y = nn.exp %x : tensor<5xf32>
+  return %y : tensor<5xf32>
+}

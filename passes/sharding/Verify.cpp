@@ -1,0 +1,119 @@
+//===- Verify.cpp - Partial values only where they may be -----------------===//
+
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/sharding/Passes.h"
+
+namespace sheaf {
+#define GEN_PASS_DEF_DISTVERIFY
+#include "passes/sharding/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+
+namespace {
+struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
+  static std::string axesOf(dist::PartialAttr partial) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    llvm::interleaveComma(partial.getAxes(), os,
+                          [&](dist::AxisAttr axis) { axis.printBare(os); });
+    return text;
+  }
+
+  LogicalResult verifyEntry(func::FuncOp function) {
+    if (function.isPrivate())
+      return success();
+    auto check = [&](Type type, StringRef what, unsigned i) -> LogicalResult {
+      if (dist::PartialAttr partial = dist::getPartial(type))
+        return function.emitError()
+               << what << " " << i << " of the entry @" << function.getName()
+               << " is partial over " << axesOf(partial)
+               << "; what an entry is given or gives must be "
+                  "reduced, for instance by dist.all_reduce";
+      return success();
+    };
+    for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+      if (failed(check(type, "argument", i)))
+        return failure();
+    for (auto [i, type] : llvm::enumerate(function.getResultTypes()))
+      if (failed(check(type, "result", i)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult verifyOp(Operation *op) {
+    bool any = llvm::any_of(op->getOperandTypes(), dist::getPartial) ||
+               llvm::any_of(op->getResultTypes(), dist::getPartial);
+    if (!any || !isa<nn::NNDialect>(op->getDialect()) ||
+        op->getNumRegions() != 0 || op->hasTrait<OpTrait::IsTerminator>())
+      return success();
+    FailureOr<nn::ShardingRule> rule = nn::getRule(op);
+    if (failed(rule))
+      return op->emitOpError(
+          "has no rule, so it takes and gives no partial value");
+    dist::PartialAttr given;
+    int givenBy = -1;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      dist::PartialAttr partial = dist::getPartial(operand.getType());
+      if (!partial)
+        continue;
+      auto kind = static_cast<nn::Reduction>(partial.getKind());
+      if (!rule->mayDefer(i, kind))
+        return op->emitOpError("is not ")
+               << (kind == nn::Reduction::Sum ? "linear" : "monotone")
+               << " in operand " << i << ", which is partial over "
+               << axesOf(partial)
+               << "; reduce it first, for instance by dist.all_reduce";
+      if (given && kind == nn::Reduction::Sum &&
+          rule->linearity == nn::Linearity::Separate)
+        return op->emitOpError("multiplies operands ")
+               << givenBy << " and " << i
+               << ", which are both partial; reduce one of them";
+      given = partial;
+      givenBy = i;
+    }
+    if (given && given.getKind() == dist::Reduction::Sum &&
+        rule->linearity == nn::Linearity::Joint)
+      for (int i : rule->linearOperands)
+        if (dist::getPartial(op->getOperand(i).getType()) != given)
+          return op->emitOpError("adds operand ")
+                 << givenBy << ", which is partial over " << axesOf(given)
+                 << ", to operand " << i
+                 << ", which is not; make it so by dist.make_partial";
+    // A reshape may be what is left of a reduction over a local size of 1.
+    bool reduces = isa<nn::ReshapeOp>(op) ||
+                   llvm::any_of(rule->factors, [](const nn::Factor &factor) {
+                     return factor.kind == nn::FactorKind::Reduction;
+                   });
+    for (auto [i, result] : llvm::enumerate(op->getResults())) {
+      dist::PartialAttr partial = dist::getPartial(result.getType());
+      if (given && !partial)
+        return op->emitOpError("result ")
+               << i << " is not partial, but operand " << givenBy
+               << " is, over " << axesOf(given);
+      if (partial && !given && !reduces &&
+          !op->hasTrait<OpTrait::ConstantLike>())
+        return op->emitOpError("result ")
+               << i << " is partial over " << axesOf(partial)
+               << ", but the op reduces nothing and no operand is";
+    }
+    return success();
+  }
+
+  void runOnOperation() final {
+    WalkResult result = getOperation()->walk([&](Operation *op) {
+      auto function = dyn_cast<func::FuncOp>(op);
+      return failed(function ? verifyEntry(function) : verifyOp(op))
+                 ? WalkResult::interrupt()
+                 : WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+} // namespace

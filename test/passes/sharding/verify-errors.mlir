@@ -1,0 +1,63 @@
+// RUN: sheaf-opt %s --split-input-file --verify-diagnostics --dist-verify
+
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
+  // expected-error@+1 {{is not linear in operand 0, which is partial over "tp"; reduce it first, for instance by dist.all_reduce}}
+  %y = nn.exp %x : tensor<4xf32, #dist.partial<["tp"], sum>>
+  return
+}
+
+// -----
+
+// A maximum passes what is monotone.
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], max>>) {
+  %y = nn.exp %x : tensor<4xf32, #dist.partial<["tp"], max>>
+  // expected-error@+1 {{is not monotone in operand 0}}
+  %z = nn.neg %x : tensor<4xf32, #dist.partial<["tp"], max>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{adds operand 0, which is partial over "tp", to operand 1, which is not; make it so by dist.make_partial}}
+  %z = nn.add %x, %y : (tensor<4xf32, #dist.partial<["tp"], sum>>, tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
+  // expected-error@+1 {{multiplies operands 0 and 1, which are both partial; reduce one of them}}
+  %z = nn.mul %x, %x : tensor<4xf32, #dist.partial<["tp"], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>, %y: tensor<4xf32>) {
+  // expected-error@+1 {{result 0 is not partial, but operand 0 is, over "tp"}}
+  %z = nn.mul %x, %y : (tensor<4xf32, #dist.partial<["tp"], sum>>, tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{result 0 is partial over "tp", but the op reduces nothing and no operand is}}
+  %z = nn.mul %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+// expected-error@+1 {{argument 0 of the entry @step is partial over "tp"; what an entry is given or gives must be reduced, for instance by dist.all_reduce}}
+func.func @step(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
+  return
+}
