@@ -37,6 +37,9 @@ namespace sheaf::dist {
 /// Names of discardable attributes of the dialect.
 /// On an argument or a result of a function: its sharding.
 inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding";
+/// On an argument or a result of a function on local tensors: the shape of the whole
+/// tensor, where parts are padded and it does not follow from theirs.
+inline constexpr llvm::StringLiteral kGlobalShapeAttr = "dist.global_shape";
 /// On an op: an array with the sharding of each result.
 inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
 /// On a loop: an array with the sharding of each argument of its body.

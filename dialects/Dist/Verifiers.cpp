@@ -200,12 +200,29 @@ static LogicalResult verifySlot(Operation *op, Attribute value, Type type,
                         [&] { return op->emitOpError() << what << " "; });
 }
 
+/// The shape of a whole tensor: as many sizes as the local one has, none smaller.
+static LogicalResult verifyGlobalShape(Operation *op, Attribute value, Type type,
+                                       const Twine &what) {
+  auto shape = dyn_cast<DenseI64ArrayAttr>(value);
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!shape || !tensor || shape.size() != tensor.getRank() ||
+      !llvm::all_of(shape.asArrayRef(), [](int64_t size) { return size > 0; }))
+    return op->emitOpError() << what << " has " << value
+                             << " as its global shape, expected a positive size for each "
+                                "dimension of "
+                             << type;
+  return success();
+}
+
 /// On a function whose body is local already, shardings speak of global shapes:
 /// only the axes can be checked, which is what both floors have in common.
 LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned argument,
                                                     NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
+  if (function && attribute.getName() == kGlobalShapeAttr)
+    return verifyGlobalShape(op, attribute.getValue(), function.getArgumentTypes()[argument],
+                             "argument " + Twine(argument));
   if (!function || attribute.getName() != kShardingAttr)
     return op->emitOpError("unknown attribute ") << attribute.getName();
   return verifySlot(op, attribute.getValue(),
@@ -216,6 +233,9 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
 LogicalResult DistDialect::verifyRegionResultAttribute(
     Operation *op, unsigned, unsigned result, NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
+  if (function && attribute.getName() == kGlobalShapeAttr)
+    return verifyGlobalShape(op, attribute.getValue(), function.getResultTypes()[result],
+                             "result " + Twine(result));
   if (!function || attribute.getName() != kShardingAttr)
     return op->emitOpError("unknown attribute ") << attribute.getName();
   return verifySlot(op, attribute.getValue(), function.getResultTypes()[result],

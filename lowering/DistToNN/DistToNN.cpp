@@ -20,10 +20,6 @@ using namespace sheaf;
 
 namespace {
 
-/// On an argument or result: the shape of the whole tensor, where it does not follow
-/// from the local one.
-constexpr llvm::StringLiteral kGlobalAttr = "dist.global_shape";
-
 /// An axis, or a part of one, as the communicator knows it: how many places it has,
 /// and by how much the rank grows with one step along it.
 struct Steps {
@@ -419,20 +415,20 @@ void Lowering::addLayouts() {
       if (auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)) {
         if (!sharding.isReplicated())
           function.setArgAttr(i, exec::kLayoutAttr,
-                              layoutOf(sharding, function.getArgAttr(i, kGlobalAttr),
+                              layoutOf(sharding, function.getArgAttr(i, dist::kGlobalShapeAttr),
                                        cast<RankedTensorType>(function.getArgumentTypes()[i])));
         function.removeArgAttr(i, dist::kShardingAttr);
-        function.removeArgAttr(i, kGlobalAttr);
+        function.removeArgAttr(i, dist::kGlobalShapeAttr);
       }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       if (auto sharding =
               function.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)) {
         if (!sharding.isReplicated())
           function.setResultAttr(i, exec::kLayoutAttr,
-                                 layoutOf(sharding, function.getResultAttr(i, kGlobalAttr),
+                                 layoutOf(sharding, function.getResultAttr(i, dist::kGlobalShapeAttr),
                                           cast<RankedTensorType>(function.getResultTypes()[i])));
         function.removeResultAttr(i, StringAttr::get(module.getContext(), dist::kShardingAttr));
-        function.removeResultAttr(i, StringAttr::get(module.getContext(), kGlobalAttr));
+        function.removeResultAttr(i, StringAttr::get(module.getContext(), dist::kGlobalShapeAttr));
       }
   }
 }

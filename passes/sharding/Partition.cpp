@@ -188,6 +188,28 @@ private:
     for (unsigned i = 0; i < function.getNumResults(); ++i)
       local.setResultAttr(i, dist::kShardingAttr,
                           mesh.print(returnedAs(function, i).sharding));
+    // Where a part is padded, the whole does not follow from it.
+    auto whole = [&](Type global, Type part, ArrayRef<dist::DimAttr> dims) -> Attribute {
+      auto from = dyn_cast<RankedTensorType>(global);
+      if (!from)
+        return nullptr;
+      auto to = cast<RankedTensorType>(part);
+      for (auto [i, dim] : llvm::enumerate(dims))
+        if (to.getDimSize(i) * dist::getMesh(module).getSize(dim.getAxes()) !=
+            from.getDimSize(i))
+          return builder.getDenseI64ArrayAttr(from.getShape());
+      return nullptr;
+    };
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      if (auto sharding = local.getArgAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr))
+        if (Attribute shape = whole(function.getArgumentTypes()[i], inputs[i], sharding.getDims()))
+          local.setArgAttr(i, dist::kGlobalShapeAttr, shape);
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      if (Attribute shape =
+              whole(function.getResultTypes()[i], results[i],
+                    local.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)
+                        .getDims()))
+        local.setResultAttr(i, dist::kGlobalShapeAttr, shape);
     builder.setInsertionPointToStart(body);
     return rewrite(function.front());
   }
