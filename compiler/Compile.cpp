@@ -162,7 +162,9 @@ LogicalResult Compilation::makeExec() {
       failed(runPasses("reductions", "func.func(cpu-split-reductions)")))
     return failure();
   if (options.codegen.optLevel > 0 &&
-      failed(runPasses("fuse", "nn-accumulate-in-layers,symbol-dce,func.func(nn-pool-streams,nn-fuse)")))
+      failed(runPasses("fuse", Twine("nn-accumulate-in-layers,symbol-dce,"
+                                     "func.func(nn-pool-streams,nn-fuse{print=") +
+                                   (options.printFusion ? "true" : "false") + "})")))
     return failure();
   return failure(failed(runPasses("buffers", "nn-to-exec")) ||
                  failed(runPasses("place", "exec-place")));

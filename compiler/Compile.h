@@ -47,6 +47,8 @@ struct CompileOptions {
   bool wide = false;
   /// Add `@f_gradient` for each public function of a module without a loss.
   bool differentiate = false;
+  /// Say which ops one kernel computes, and which not, and why.
+  bool printFusion = false;
   /// Write the module after each phase to numbered files of this folder.
   std::string dumpPhasesTo;
 };

@@ -35,6 +35,9 @@ inline constexpr llvm::StringLiteral kKernelsName = "kernels";
 inline constexpr llvm::StringLiteral kKernelAttr = "exec.kernel";
 /// On a placed function: the bytes of scratch memory that it needs.
 inline constexpr llvm::StringLiteral kScratchAttr = "exec.scratch_bytes";
+/// On a placed function: those bytes where most are alive, by what they hold: a
+/// dictionary of integers whose sum is exec.scratch_bytes.
+inline constexpr llvm::StringLiteral kScratchKindsAttr = "exec.scratch_kinds";
 /// The most that it may need, and the largest buffer of an entry: what an address
 /// can reach (the runtime refuses more).
 inline constexpr int64_t kMaxScratchBytes = int64_t(1) << 48;

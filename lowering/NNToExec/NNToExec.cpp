@@ -878,7 +878,10 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
         copy(call.getLoc(), read[pairs[i + 1]], written[pairs[i]]);
         read[pairs[i + 1]] = written[pairs[i]];
       }
-    CallOp::create(builder, call.getLoc(), call.getCallee(), read, written, IntegerAttr());
+    auto lowered =
+        CallOp::create(builder, call.getLoc(), call.getCallee(), read, written, IntegerAttr());
+    if (Attribute role = call->getAttr(nn::kRoleAttr))
+      lowered->setAttr(nn::kRoleAttr, role);
     return success();
   }
   if (auto fused = dyn_cast<nn::FusedOp>(op)) {

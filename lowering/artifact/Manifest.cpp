@@ -123,10 +123,15 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
       if (taken.insert(it->second).second)
         arguments.push_back(it->second);
     }
+    json::Object arena;
+    if (auto kinds = function->getAttrOfType<DictionaryAttr>(exec::kScratchKindsAttr))
+      for (NamedAttribute kind : kinds)
+        arena[kind.getName().getValue()] = cast<IntegerAttr>(kind.getValue()).getInt();
     entries[function.getName()] =
         json::Object{{"symbol", ("sheaf_" + function.getName()).str()},
                      {"arguments", std::move(arguments)},
-                     {"arena_bytes", scratch.getInt()}};
+                     {"arena_bytes", scratch.getInt()},
+                     {"arena", std::move(arena)}};
   }
   return json::Object{{"buffers", std::move(buffers)}, {"entries", std::move(entries)}};
 }

@@ -29,6 +29,7 @@ constexpr int64_t kMostSerial = 1 << 16;
 
 struct Group {
   SmallVector<Operation *> ops; // in order
+  StringRef reason = "each reads what another computes";
   int64_t rows = 0, columns = 0;
   bool closed = false; // takes in nothing else
 };
@@ -91,6 +92,14 @@ private:
   /// Why `planKernel` refuses groups, by their structure: layers and parameters
   /// repeat the same ones.
   std::map<std::vector<uintptr_t>, std::string> plans;
+  /// What was tried and refused, to be said at the end where it is still so.
+  struct Refusal {
+    Operation *first, *last;
+    int64_t bytes; ///< that go from one to the other, stored and read again
+    std::string why;
+  };
+  std::vector<Refusal> refusals;
+  void reportRefusals();
   std::string refusePlan(ArrayRef<Operation *> ops, ArrayRef<Value> results);
   void seedColumns();
   void seedGathers();
@@ -100,7 +109,7 @@ private:
   void trim(Group &group);
   void build();
   nn::FusedOp build(Group &group, OpBuilder &builder);
-  void report(nn::FusedOp fused);
+  void report(nn::FusedOp fused, StringRef reason);
 };
 
 } // namespace
@@ -351,15 +360,20 @@ bool BlockFusion::tryMerge(Group *a, Group *b) {
   Group merged;
   std::string why = refusal(ops, merged);
   if (!why.empty()) {
-    Operation *at = ops.back();
-    auto remark = remark::missed(
-        at->getLoc(), remark::RemarkOpts::name("not-fused").category("fusion"));
-    if (remark)
-      remark << ("with " + ops.front()->getName().getStringRef().str() + ": ")
-             << why;
-    if (print)
-      at->emitRemark("not fused with ")
-          << ops.front()->getName() << ": " << why;
+    // A view costs nothing where it is.
+    auto isView = [&](Operation *op) { return info(op).kind == Kind::View; };
+    if (llvm::all_of(a->ops, isView) || llvm::all_of(b->ops, isView))
+      return false;
+    // The bytes that pass between the two.
+    llvm::SmallDenseSet<Value> seen;
+    int64_t bytes = 0;
+    for (auto [from, to] : {std::pair(a, b), std::pair(b, a)})
+      for (Operation *op : to->ops)
+        for (Value operand : op->getOperands())
+          if (Operation *producer = operand.getDefiningOp();
+              producer && groupOf.lookup(producer) == from && seen.insert(operand).second)
+            bytes += 2 * bytesOf(operand);
+    refusals.push_back({ops.front(), ops.back(), bytes, why});
     return false;
   }
   joinPlaces(a->ops.front(), b->ops.front());
@@ -428,6 +442,7 @@ void BlockFusion::seedGathers() {
       joinPlaces(grad, add);
       Group *group = start(add);
       group->ops = ops;
+      group->reason = "the gradient of the gather is added in place";
       group->closed = true;
       groupOf[grad] = group;
     }
@@ -470,7 +485,8 @@ void BlockFusion::joinSiblings() {
   }
   for (auto &[value, ops] : readers)
     for (Operation *op : ArrayRef(ops).drop_front())
-      tryMerge(groupOf.lookup(ops[0]), groupOf.lookup(op));
+      if (Group *group = groupOf.lookup(ops[0]); tryMerge(group, groupOf.lookup(op)))
+        group->reason = "sums down the columns of one tensor share a pass over it";
 }
 
 /// Computes again what is cheap and made of what the group reads anyway, or of
@@ -570,7 +586,31 @@ void BlockFusion::trim(Group &group) {
 // The ops
 //===----------------------------------------------------------------------===//
 
-void BlockFusion::report(nn::FusedOp fused) {
+/// Says of each two neighbours that are still apart why, and how many bytes that costs.
+void BlockFusion::reportRefusals() {
+  llvm::DenseSet<std::pair<Operation *, Operation *>> said;
+  for (const Refusal &refusal : refusals) {
+    // An op may have found its way in by another one.
+    Group *first = groupOf.lookup(refusal.first), *last = groupOf.lookup(refusal.last);
+    if ((first && first == last) || !placeOf.contains(refusal.first) ||
+        !placeOf.contains(refusal.last) ||
+        !said.insert({refusal.first, refusal.last}).second)
+      continue;
+    std::string text = "not fused with " + refusal.first->getName().getStringRef().str() + ": " +
+                       refusal.why;
+    if (refusal.bytes)
+      text += "; " + std::to_string(refusal.bytes) + " bytes are stored and read again";
+    Location loc = refusal.last->getLoc();
+    auto remark =
+        remark::missed(loc, remark::RemarkOpts::name("not-fused").category("fusion"));
+    if (remark)
+      remark << text << remark::metric("Bytes", refusal.bytes);
+    if (print)
+      emitRemark(loc, refusal.last->getName().getStringRef()) << " is " << text;
+  }
+}
+
+void BlockFusion::report(nn::FusedOp fused, StringRef reason) {
   Block &body = fused.getBody().front();
   int64_t saved = 0, count = 0;
   llvm::SetVector<StringRef> names;
@@ -590,7 +630,7 @@ void BlockFusion::report(nn::FusedOp fused) {
   std::string text = std::to_string(count) + " ops (" +
                      llvm::join(names, ", ") + ") in one kernel; " +
                      std::to_string(saved) +
-                     " bytes are not stored and read again";
+                     " bytes are not stored and read again; " + reason.str();
   auto remark = remark::analysis(
       fused.getLoc(), remark::RemarkOpts::name("fused").category("fusion"));
   if (remark)
@@ -662,7 +702,7 @@ void BlockFusion::build() {
   for (Operation &op : block.without_terminator())
     order.push_back(&op);
   llvm::DenseSet<void *> done;
-  SmallVector<nn::FusedOp> made;
+  SmallVector<std::pair<nn::FusedOp, StringRef>> made;
   OpBuilder builder(block.getTerminator());
   std::function<void(Operation *)> emit = [&](Operation *op) {
     Group *group = groupOf.lookup(op);
@@ -681,7 +721,7 @@ void BlockFusion::build() {
               emit(from);
       });
     if (isFused(group))
-      made.push_back(build(*group, builder));
+      made.push_back({build(*group, builder), group->reason});
     else
       op->moveBefore(block.getTerminator());
   };
@@ -693,8 +733,8 @@ void BlockFusion::build() {
   for (Operation *op : llvm::reverse(order))
     if (isFused(groupOf.lookup(op)))
       op->erase();
-  for (nn::FusedOp fused : made)
-    report(fused);
+  for (auto [fused, reason] : made)
+    report(fused, reason);
 }
 
 void BlockFusion::run() {
@@ -713,6 +753,7 @@ void BlockFusion::run() {
   for (auto &group : groups)
     if (group->ops.size() > 1 && !group->closed)
       trim(*group);
+  reportRefusals();
   build();
   for (Operation &op : llvm::make_early_inc_range(block))
     if (isa<nn::ConstantOp>(op) && op.use_empty())

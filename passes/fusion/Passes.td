@@ -18,9 +18,10 @@ def NNFuse : Pass<"nn-fuse", "::mlir::func::FuncOp"> {
     group would read is computed again where that reads fewer bytes. Products,
     attention, `nn.gather_grad`, `nn.top_k`, calls and loops are in no group.
 
-    Each group is reported as a remark of the category `fusion` (bytes neither
-    stored nor read again), each refusal as a missed one with its reason; with
-    `print` also as diagnostics.
+    Each group is reported as a remark of the category `fusion`, with its reason and
+    the bytes that are neither stored nor read again; each two neighbours that stay
+    apart as a missed one, with the reason and the bytes that this costs. With `print`
+    (`sheaf-compile --print-fusion`) they are diagnostics.
 
     Requires: nothing. Ensures: the same values from the same operations, to
     rounding where a reduction is done in another order.

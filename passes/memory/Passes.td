@@ -11,8 +11,12 @@ def ExecPlace : Pass<"exec-place", "::mlir::ModuleOp"> {
     scratch memory lies in its caller's during the call.
 
     Requires: no recursion. Ensures: each `exec.buffer` has an offset, a multiple of
-    64; each `exec.call` a scratch offset; each function `exec.scratch_bytes`, and
-    `exec.live_bytes`, the largest sum of bytes alive at one op.
+    64; each `exec.call` a scratch offset; each function `exec.scratch_bytes`,
+    `exec.live_bytes`, the largest sum of bytes alive at one op, and
+    `exec.scratch_kinds`, what the scratch bytes are at that op: gradients (read by
+    the optimizer), activations (of the forward, read by the backward), temporaries
+    (the others, scratch memory of calls among them), and unused bytes between.
+    `nn.role` of the ops tells.
 
     Before:
 

@@ -1,7 +1,9 @@
 //===- Place.cpp - Offsets for buffers ------------------------------------===//
 
 #include "passes/memory/Passes.h"
+#include "dialects/NN/NN.h"
 #include "mlir/IR/SymbolTable.h"
+#include <map>
 
 namespace sheaf {
 #define GEN_PASS_DEF_EXECPLACE
@@ -71,17 +73,50 @@ static int64_t placeInOrder(MutableArrayRef<Lifetime> lifetimes, ArrayRef<int> o
   return total;
 }
 
-/// The largest sum of bytes alive at one position.
-static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions) {
+/// The largest sum of bytes alive at one position, which is `where`.
+static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions, int &where) {
   SmallVector<int64_t> change(positions + 2, 0);
   for (const Lifetime &lifetime : lifetimes) {
     change[lifetime.first] += lifetime.bytes;
     change[lifetime.last + 1] -= lifetime.bytes;
   }
   int64_t now = 0, most = 0;
-  for (int64_t step : change)
-    most = std::max(most, now += step);
+  for (auto [position, step] : llvm::enumerate(change))
+    if ((now += step) > most) {
+      most = now;
+      where = position;
+    }
   return most;
+}
+
+/// What a buffer holds, by the roles of the ops that write and read it.
+static StringRef kindOf(BufferOp buffer) {
+  bool fromForward = false, fromOptimizer = false, toOptimizer = false, toGradient = false;
+  SmallVector<Value> views{buffer.getResult()};
+  while (!views.empty()) {
+    Value view = views.pop_back_val();
+    for (Operation *user : view.getUsers()) {
+      if (isa<ViewOp, PartOp>(user)) {
+        views.push_back(user->getResult(0));
+        continue;
+      }
+      auto access = dyn_cast<AccessOpInterface>(user);
+      auto role = user->getAttrOfType<StringAttr>(nn::kRoleAttr);
+      if (!access || !role)
+        continue;
+      if (llvm::is_contained(access.getWritten(), view)) {
+        fromForward |= role == "forward";
+        fromOptimizer |= role == "optimizer";
+      }
+      if (llvm::is_contained(access.getRead(), view)) {
+        toOptimizer |= role == "optimizer";
+        toGradient |= role == "input_gradient" || role == "weight_gradient";
+      }
+    }
+  }
+  return toOptimizer && !fromOptimizer ? "gradients"
+         : fromForward && toGradient   ? "activations"
+                                       : "temporaries";
 }
 
 static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> &scratch) {
@@ -120,7 +155,8 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
       return function.emitError("has temporary buffers of more than 2^62 bytes together; no "
                                 "machine holds them, use smaller tensors");
 
-  int64_t live = largestLiveSum(lifetimes, count);
+  int peak = 0;
+  int64_t live = largestLiveSum(lifetimes, count, peak);
   // Large buffers first leaves the fewest holes; if it leaves too many, the order
   // of long lives, or of time, is tried and the best kept.
   using Less = std::function<bool(const Lifetime &, const Lifetime &)>;
@@ -161,6 +197,17 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
   }
   function->setAttr(kScratchAttr, builder.getI64IntegerAttr(std::max<int64_t>(best, 0)));
   function->setAttr(kLiveAttr, builder.getI64IntegerAttr(live));
+  std::map<StringRef, int64_t> kinds{
+      {"activations", 0}, {"gradients", 0}, {"temporaries", 0}, {"unused", best - live}};
+  for (const Lifetime &lifetime : lifetimes)
+    if (lifetime.first <= peak && peak <= lifetime.last) {
+      auto buffer = dyn_cast<BufferOp>(lifetime.op);
+      kinds[buffer ? kindOf(buffer) : "temporaries"] += lifetime.bytes;
+    }
+  SmallVector<NamedAttribute> sums;
+  for (auto [kind, bytes] : kinds)
+    sums.push_back(builder.getNamedAttr(kind, builder.getI64IntegerAttr(bytes)));
+  function->setAttr(kScratchKindsAttr, builder.getDictionaryAttr(sums));
   return success();
 }
 

@@ -69,6 +69,24 @@ std::string sheaf::describe(const Artifact &artifact) {
          bytesText(state), bytesText(other));
   }
 
+  if (const EntryInfo *step = m.findEntry("step")) {
+    line("");
+    line("memory of a step, where most is in use");
+    int64_t total = 0;
+    for (const auto &[kind, bytes] : memoryOf(m, *step)) {
+      total += bytes;
+      int64_t inArena = 0;
+      for (const auto &[name, part] : step->arena)
+        if (name == kind)
+          inArena = part;
+      line("  {:<15} {:>12}  ({} bytes{})", kind, bytesText(bytes), bytes,
+           inArena ? ", in the arena" : "");
+    }
+    line("  {:<15} {:>12}  ({} bytes)", "arena", bytesText(step->arenaBytes),
+         step->arenaBytes);
+    line("  {:<15} {:>12}  ({} bytes)", "all", bytesText(total), total);
+  }
+
   line("");
   line("scalars");
   for (const BufferInfo &buffer : m.buffers)
@@ -103,5 +121,14 @@ std::string sheaf::describeJson(const Artifact &artifact) {
   for (const BufferInfo &buffer : artifact.manifest.buffers)
     bytes[std::string(kindName(buffer.kind))] += buffer.bytes;
   manifest["bytes"] = bytes;
+  for (const EntryInfo &entry : artifact.manifest.entries) {
+    auto &memory = manifest["memory"][entry.name];
+    int64_t total = 0;
+    for (const auto &[kind, part] : memoryOf(artifact.manifest, entry)) {
+      memory[kind == "optimizer state" ? "optimizer_state" : kind] = part;
+      total += part;
+    }
+    memory["all"] = total;
+  }
   return manifest.dump(1) + "\n";
 }

@@ -19,6 +19,9 @@ constexpr std::array<std::string_view, bufferKinds> kinds = {
 constexpr std::array<std::string_view, 5> roles = {"", "tokens", "targets",
                                                    "positions", "documents"};
 
+constexpr std::array<const char *, 4> arenaKinds = {"gradients", "activations",
+                                                    "temporaries", "unused"};
+
 /// Largest value of a size in a manifest, in bytes or elements: far beyond any
 /// machine, and sums of many of them fit 64 bits.
 constexpr int64_t largest = int64_t{1} << 48;
@@ -353,6 +356,19 @@ EntryInfo parseEntry(const std::string &name, const Json &json,
            "arguments", 0, static_cast<int64_t>(buffers.size()) - 1))
     entry.arguments.push_back(static_cast<int>(index));
   entry.arenaBytes = object.integer("arena_bytes", 0, largest);
+  if (const Json *arena = object.find("arena"); arena && !arena->empty()) {
+    Object kinds(*arena, fmt::format("\"arena\" of {}", object.where));
+    int64_t sum = 0;
+    for (const char *kind : arenaKinds) {
+      entry.arena.emplace_back(kind, kinds.integer(kind, 0, largest));
+      sum += entry.arena.back().second;
+    }
+    if (sum != entry.arenaBytes || arena->size() != arenaKinds.size())
+      fail("manifest: \"arena\" of {} has {} bytes in {} kinds; expected the {} of "
+           "\"arena_bytes\" as {}",
+           object.where, sum, arena->size(), entry.arenaBytes,
+           fmt::join(arenaKinds, ", "));
+  }
   return entry;
 }
 
@@ -387,6 +403,45 @@ void checkTraining(const Manifest &manifest) {
 
 std::string_view sheaf::kindName(BufferKind kind) {
   return kinds[static_cast<int>(kind)];
+}
+
+std::vector<std::pair<std::string, int64_t>>
+sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
+  std::vector<std::pair<std::string, int64_t>> sums = {
+      {"parameters", 0}, {"gradients", 0},   {"optimizer state", 0},
+      {"activations", 0}, {"temporaries", 0}, {"unused", 0},
+      {"batch", 0},       {"other", 0}};
+  auto add = [&](std::string_view kind, int64_t bytes) {
+    for (auto &[name, sum] : sums)
+      if (name == kind)
+        sum += bytes;
+  };
+  for (int index : entry.arguments) {
+    const BufferInfo &buffer = manifest.buffers[index];
+    switch (buffer.kind) {
+    case BufferKind::Parameter:
+      add("parameters", buffer.bytes);
+      break;
+    case BufferKind::Moment1:
+    case BufferKind::Moment2:
+    case BufferKind::Momentum:
+      add("optimizer state", buffer.bytes);
+      break;
+    case BufferKind::Gradient:
+      add("gradients", buffer.bytes);
+      break;
+    case BufferKind::Batch:
+      add("batch", buffer.bytes);
+      break;
+    default:
+      add("other", buffer.bytes);
+    }
+  }
+  for (const auto &[kind, bytes] : entry.arena)
+    add(kind, bytes);
+  if (entry.arena.empty())
+    add("temporaries", entry.arenaBytes);
+  return sums;
 }
 
 bool sheaf::isState(BufferKind kind) { return kind <= BufferKind::Momentum; }

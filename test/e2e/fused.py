@@ -108,6 +108,14 @@ func.func @moved(%x: tensor<6x40xf32>, %y: tensor<40x6xf32>) -> (tensor<6x80xf32
   %5 = nn.reduce sum %4 dims [0] : (tensor<6x40xf32>) -> tensor<40xf32>
   return %3, %5 : tensor<6x80xf32>, tensor<40xf32>
 }""",
+    "hidden_attention": """
+func.func @hidden_attention(%x: tensor<2x70x2x16xf32>, %k: tensor<2x70x2x16xf32>, %v: tensor<2x70x2x16xf32>,
+    %r: tensor<2x70xi32>, %s: tensor<2x70xi32>) -> tensor<2x70x2x16xf32> {
+  %0, %1 = nn.attention %x, %k, %v documents %r, %s causal : (tensor<2x70x2x16xf32>, tensor<2x70x2x16xf32>, tensor<2x70x2x16xf32>, tensor<2x70xi32>, tensor<2x70xi32>) -> (tensor<2x70x2x16xf32>, tensor<2x70x2xf32>)
+  %2 = nn.add %0, %x : tensor<2x70x2x16xf32>
+  %3 = nn.tanh %2 : tensor<2x70x2x16xf32>
+  return %3 : tensor<2x70x2x16xf32>
+}""",
     "normal_vector": """
 func.func @normal_vector(%x: tensor<300x500xf32>) -> tensor<300x500xf32> {
   %0 = nn.reduce sum_of_squares %x dims [0, 1] : (tensor<300x500xf32>) -> tensor<f32>
@@ -126,10 +134,10 @@ func.func @repeated(%x: tensor<9x40xf32>, %w: tensor<40x12xf32>, %v: tensor<9xf3
   return %5 : tensor<9x40xf32>
 }""",
 }
-INTEGERS = {"m": (-1, 2), "t": (-1, 20), "p": (0, 500)}
+INTEGERS = {"m": (-1, 2), "t": (-1, 20), "p": (0, 500), "r": (0, 4), "s": (0, 3)}
 # Gradients of these at infinities are NaN by different ways.
 SPECIALS = ["bias_gelu", "residual_norm", "gated_norm", "masked_softmax", "token_loss",
-            "turned", "moved", "repeated"]
+            "turned", "moved", "repeated", "hidden_attention"]
 
 
 def arguments_of(text, random, special):

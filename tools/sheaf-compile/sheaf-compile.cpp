@@ -69,6 +69,10 @@ static cl::opt<bool> differentiate(
     "differentiate",
     cl::desc("Add NAME_gradient for every public function of a module without a loss"),
     cl::cat(category));
+static cl::opt<bool> printFusion(
+    "print-fusion",
+    cl::desc("Say which ops become one kernel and which do not, why, and the bytes"),
+    cl::cat(category));
 static cl::opt<std::string> dumpPhases("dump-phases-to",
                                        cl::desc("Write the IR after each phase to DIR"),
                                        cl::value_desc("DIR"), cl::cat(category));
@@ -164,6 +168,7 @@ int main(int argc, char **argv) {
   options.recompute = recompute;
   options.optimizer = optimizer;
   options.differentiate = differentiate;
+  options.printFusion = printFusion;
   options.dumpPhasesTo = dumpPhases;
   options.codegen.cpu = cpu;
   if (target != "cpu")

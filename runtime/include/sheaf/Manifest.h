@@ -12,6 +12,7 @@
 #include "sheaf/Mesh.h"
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace sheaf {
@@ -61,6 +62,9 @@ struct EntryInfo {
   std::string name, symbol;
   std::vector<int> arguments; ///< indices into Manifest::buffers
   int64_t arenaBytes;
+  /// What lies in the arena where most of it is in use, and its bytes: in sum
+  /// arenaBytes. Empty where the file does not say.
+  std::vector<std::pair<std::string, int64_t>> arena;
 };
 
 struct KernelInfo {
@@ -78,6 +82,12 @@ struct ModelInfo {
   int64_t parameters = 0;  ///< elements
   double flopsPerStep = 0; ///< of the model: recomputation does not count
 };
+
+struct Manifest;
+/// The bytes that an entry needs by what they are, as (kind, bytes) in the order of
+/// a table: persistent buffers and arena together, in sum all that it needs.
+std::vector<std::pair<std::string, int64_t>> memoryOf(const Manifest &manifest,
+                                                      const EntryInfo &entry);
 
 struct Manifest {
   std::string producer, target, cpu;

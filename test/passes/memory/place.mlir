@@ -99,3 +99,18 @@ func.func @untouched() {
   %a = exec.buffer : memref<8xi1>
   return
 }
+
+// -----
+
+// What the scratch bytes are is told by the roles of the ops: here, where most is in
+// use, an activation and a gradient.
+// CHECK-LABEL: func.func @kinds
+// CHECK-SAME: exec.scratch_kinds = {activations = 256 : i64, gradients = 256 : i64, temporaries = 0 : i64, unused = 0 : i64}
+func.func @kinds(%x: memref<64xf32>, %y: memref<64xf32>) {
+  %a = exec.buffer : memref<64xf32>
+  exec.copy reads(%x : memref<64xf32>) writes(%a : memref<64xf32>) {nn.role = "forward"}
+  %g = exec.buffer : memref<64xf32>
+  exec.copy reads(%a : memref<64xf32>) writes(%g : memref<64xf32>) {nn.role = "weight_gradient"}
+  exec.copy reads(%g : memref<64xf32>) writes(%y : memref<64xf32>) {nn.role = "optimizer"}
+  return
+}

@@ -91,6 +91,14 @@ TEST(Manifest, RefusesWhatIsWrong) {
             "expected a whole number from 0 to 3");
   expectBad([](Json &j) { j["entries"]["zeta"]["arguments"] = {-1}; },
             "expected a whole number from 0 to 3");
+  expectBad(
+      [](Json &j) {
+        j["entries"]["zeta"]["arena"] = {{"gradients", 1},
+                                         {"activations", 2},
+                                         {"temporaries", 3},
+                                         {"unused", 4}};
+      },
+      "has 10 bytes in 4 kinds; expected the 64");
   expectBad([](Json &j) { j["entries"]["zeta"]["arena_bytes"] = -5; },
             "expected a whole number");
   expectBad([](Json &j) { j["entries"]["zeta"]["arena_bytes"] = 1ull << 63; },
