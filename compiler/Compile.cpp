@@ -182,7 +182,8 @@ LogicalResult Compilation::makeLLVM() {
       failed(runPasses("host", "exec-to-llvm")))
     return failure();
   kernelParts = splitKernels(module);
-  return runPasses(*kernelParts, "machine", "builtin.module(cpu-kernels-to-llvm)");
+  return runPasses(*kernelParts, "machine",
+                   "builtin.module(cpu-kernels-to-llvm{vector-bytes=" + Twine(vectorBytes) + "})");
 }
 
 LogicalResult Compilation::writeBytes(StringRef path, StringRef bytes) {

@@ -69,11 +69,11 @@ SmallVector<Value> GeluTanhOp::decompose(OpBuilder &builder) {
   Emit emit(builder, getLoc());
   Value x = widen(emit, getInput());
   Value cube = emit.mul(emit.mul(x, x), x);
-  Value inner = emit.mul(emit.add(x, emit.mul(cube, 0.044715)),
-                         std::sqrt(2 * std::numbers::inv_pi));
-  Value tanh = emit.make<TanhOp>(inner);
-  Value half = emit.mul(x, 0.5);
-  Value result = emit.mul(half, emit.add(tanh, 1));
+  // (1 + tanh u) / 2 = sigmoid(2 u), which does not cancel where x is negative
+  // and takes one exponential.
+  Value twice = emit.mul(emit.add(x, emit.mul(cube, 0.044715)),
+                         2 * std::sqrt(2 * std::numbers::inv_pi));
+  Value result = emit.mul(x, emit.make<SigmoidOp>(twice));
   return {castLike(emit, result, getInput())};
 }
 

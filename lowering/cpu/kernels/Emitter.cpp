@@ -22,6 +22,11 @@ using namespace sheaf::nn;
 /// so that rounding errors grow with the root of the length at most.
 static constexpr int64_t kStretch = 64;
 
+/// Vectors that a reduction along a row takes at once, each into accumulators
+/// of its own: an addition takes several cycles, and does not wait for the one
+/// before it.
+static constexpr int64_t kChains = 4;
+
 //===----------------------------------------------------------------------===//
 // Scopes and loops
 //===----------------------------------------------------------------------===//
@@ -743,24 +748,62 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
                        Body body) -> Values {
     std::pair<int64_t, int64_t> range{low, high - 1};
     int64_t stretch = kStretch * lanes;
+    // The chains of one stretch: step i belongs to chain i mod `chains`. The
+    // first goes on with what is carried.
+    int64_t chains = lanes > 1 && count <= 2 ? kChains : lanes > 1 ? 2 : 1;
+    auto chained = [&](Value from, Value to, bool whole,
+                       ArrayRef<Value> start) {
+      if (!whole)
+        return loop(from, to, lanes, lanes, range, start, body);
+      Values all(start);
+      for (int64_t i = 1; i < chains; ++i)
+        llvm::append_range(all, neutral(start));
+      std::pair<int64_t, int64_t> within{low, high - 1 - (chains - 1) * lanes};
+      all = loop(from, to, chains * lanes, lanes, within, all,
+                 [&](Index index, ArrayRef<Value> now) {
+                   Values next;
+                   for (int64_t i = 0; i < chains; ++i)
+                     llvm::append_range(
+                         next, body(indexing.add(index, Index(i * lanes)),
+                                    now.slice(i * start.size(), start.size())));
+                   return next;
+                 });
+      for (int64_t half = chains / 2; half >= 1; half /= 2) {
+        size_t size = half * start.size();
+        Values both;
+        for (int64_t i = 0; i < half; ++i)
+          llvm::append_range(
+              both, combine(ArrayRef(all).slice(i * start.size(), start.size()),
+                            ArrayRef(all).slice(size + i * start.size(),
+                                                start.size())));
+        all = both;
+      }
+      return all;
+    };
+    auto piece = [&](int64_t from, int64_t to, ArrayRef<Value> start) {
+      int64_t step = chains * lanes, middle = from + (to - from) / step * step;
+      Values now(start);
+      if (chains > 1 && middle > from)
+        now = chained(constant(from), constant(middle), true, now);
+      else
+        middle = from;
+      if (to > middle)
+        now = chained(constant(middle), constant(to), false, now);
+      return now;
+    };
     if (!sums || (high - low) <= 2 * stretch)
-      return loop(constant(low), constant(high), lanes, lanes, range, values,
-                  body);
+      return piece(low, high, values);
     int64_t middle = low + (high - low) / stretch * stretch;
     values =
         loop(constant(low), constant(middle), stretch, 1, {low, middle - 1},
              values, [&](Index start, ArrayRef<Value> totals) {
                Value from = first(start);
                Value to = make<arith::AddIOp>(from, constant(stretch));
-               Values part =
-                   loop(from, to, lanes, lanes, range, neutral(totals), body);
-               return combine(totals, part);
+               return combine(totals,
+                              chained(from, to, chains > 1, neutral(totals)));
              });
-    if (high > middle) {
-      Values part = loop(constant(middle), constant(high), lanes, lanes, range,
-                         neutral(values), body);
-      values = combine(values, part);
-    }
+    if (high > middle)
+      values = combine(values, piece(middle, high, neutral(values)));
     return values;
   };
 

@@ -83,8 +83,9 @@ void splitReductions(mlir::func::FuncOp function);
 /// Lowers every kernel of `module` (in the form that `lowerKernel` gives) to
 /// the LLVM dialect as `void @k(void *const *buffers, int64_t begin, int64_t
 /// end)`. Other functions of the module must be in a form that converts to
-/// LLVM.
-mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module);
+/// LLVM. `vectorBytes` as above; with 64, the target must have AVX-512.
+mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module,
+                                       int64_t vectorBytes = 32);
 
 /// `cpu-lower-kernels`: `lowerKernel` on each kernel of a module.
 std::unique_ptr<mlir::Pass> createLowerKernelsPass();

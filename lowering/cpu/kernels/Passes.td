@@ -64,6 +64,8 @@ def KernelsToLLVM : Pass<"cpu-kernels-to-llvm", "::mlir::ModuleOp"> {
     C library; conversions to and from bf16 and 8-bit floats become integer
     arithmetic.
   }];
+  let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "32",
+    "bytes of the target's vector registers: 64 (with AVX-512), 32 or 16">];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect"];

@@ -54,15 +54,11 @@ func.func @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-NEXT: %[[V2:.*]] = nn.constant dense<4.471500e-02> : tensor<f64>
 // CHECK-NEXT: %[[V3:.*]] = nn.mul %[[V1]], %[[V2]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
 // CHECK-NEXT: %[[V4:.*]] = nn.add %[[X]], %[[V3]] : tensor<4xf64>
-// CHECK-NEXT: %[[V5:.*]] = nn.constant dense<0.79788456080286541> : tensor<f64>
+// CHECK-NEXT: %[[V5:.*]] = nn.constant dense<1.5957691216057308> : tensor<f64>
 // CHECK-NEXT: %[[V6:.*]] = nn.mul %[[V4]], %[[V5]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V7:.*]] = nn.tanh %[[V6]] : tensor<4xf64>
-// CHECK-NEXT: %[[V8:.*]] = nn.constant dense<5.000000e-01> : tensor<f64>
-// CHECK-NEXT: %[[V9:.*]] = nn.mul %[[X]], %[[V8]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V10:.*]] = nn.constant dense<1.000000e+00> : tensor<f64>
-// CHECK-NEXT: %[[V11:.*]] = nn.add %[[V7]], %[[V10]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V12:.*]] = nn.mul %[[V9]], %[[V11]] : tensor<4xf64>
-// CHECK-NEXT: return %[[V12]]
+// CHECK-NEXT: %[[V7:.*]] = nn.sigmoid %[[V6]] : tensor<4xf64>
+// CHECK-NEXT: %[[V8:.*]] = nn.mul %[[X]], %[[V7]] : tensor<4xf64>
+// CHECK-NEXT: return %[[V8]]
 func.func @gelu_tanh(%x: tensor<4xf64>) -> tensor<4xf64> {
   %0 = nn.gelu_tanh %x : tensor<4xf64>
   return %0 : tensor<4xf64>

@@ -15,6 +15,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 using namespace sheaf;
@@ -126,7 +127,8 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error,
       kernel.inPlace = pairs.asArrayRef().vec();
     result->kernels.push_back(kernel);
   });
-  if (failed(cpu::lowerKernelsToLLVM(module)))
+  bool wide = llvm::sys::getHostCPUFeatures().lookup("avx512f");
+  if (failed(cpu::lowerKernelsToLLVM(module, wide ? 64 : 32)))
     return fail("the kernels were not lowered to LLVM");
 
   auto context = std::make_unique<llvm::LLVMContext>();
