@@ -158,7 +158,7 @@ struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
         kernels.push_back(function);
     });
     for (func::FuncOp kernel : kernels)
-      if (failed(lowerKernel(kernel, vectorBytes)))
+      if (failed(lowerKernel(kernel, vectorBytes, streamedBytes)))
         return signalPassFailure();
   }
 };
@@ -191,8 +191,12 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
 };
 } // namespace
 
-std::unique_ptr<Pass> sheaf::cpu::createLowerKernelsPass() {
-  return std::make_unique<LowerKernels>();
+std::unique_ptr<Pass>
+sheaf::cpu::createLowerKernelsPass(int64_t vectorBytes, int64_t streamedBytes) {
+  LowerKernelsOptions options;
+  options.vectorBytes = vectorBytes;
+  options.streamedBytes = streamedBytes;
+  return std::make_unique<LowerKernels>(options);
 }
 std::unique_ptr<Pass> sheaf::cpu::createKernelsToLLVMPass() {
   return std::make_unique<KernelsToLLVM>();

@@ -136,7 +136,8 @@ static int64_t bytesOf(Type type) {
 }
 
 FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
-                                         int64_t vectorBytes) {
+                                         int64_t vectorBytes,
+                                         int64_t streamedBytes) {
   if (kernel.getBody().hasOneBlock() &&
       llvm::any_of(kernel.front(), llvm::IsaPred<AttentionOp, AttentionGradOp>))
     return lowerAttention(kernel, vectorBytes);
@@ -203,7 +204,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   if (!plan.inPlace.empty())
     lowered->setAttr(kInPlaceAttr, builder.getDenseI64ArrayAttr(plan.inPlace));
   lowered.setVisibility(kernel.getVisibility());
-  Emitter emitter(source, lowered);
+  Emitter emitter(source, lowered, streamedBytes);
   if (strategy->topK)
     emitter.emitTopK(strategy->topK);
   else if (strategy->gatherGrad)

@@ -104,7 +104,10 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error,
       return fail("linalg was not lowered");
   } else {
     PassManager pm(module.getContext());
-    pm.addPass(cpu::createLowerKernelsPass());
+    pm.addPass(route == Route::Streamed
+                   ? cpu::createLowerKernelsPass(/*vectorBytes=*/64,
+                                                 /*streamedBytes=*/1)
+                   : cpu::createLowerKernelsPass());
     if (failed(pm.run(module)))
       return fail("the kernels were not lowered");
   }
