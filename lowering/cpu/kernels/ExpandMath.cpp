@@ -137,17 +137,28 @@ struct Steps {
     Value e =
         polynomial(r, {1, 1, 4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
                        8.368780622e-03, 1.381446475e-03});
-    return scale(e, integer);
+    return scale(e, n, integer);
   }
 
-  /// x 2^n in f32, rounded once, for x near 1 and n in [-160, 146].
-  Value scale(Value x, Value n) {
-    if (scales) {
-      auto name = builder.getStringAttr("llvm.ldexp");
-      return LLVM::CallIntrinsicOp::create(builder, loc, x.getType(), name,
-                                           ValueRange{x, n})
+  /// x 2^n in f32, rounded once, for x near 1 and n, a float and an integer, in
+  /// [-160, 146].
+  Value scale(Value x, Value number, Value n) {
+    auto call = [&](StringRef intrinsic, ValueRange operands) {
+      return LLVM::CallIntrinsicOp::create(builder, loc, x.getType(),
+                                           builder.getStringAttr(intrinsic),
+                                           operands)
           .getResults();
+    };
+    auto vector = dyn_cast<VectorType>(x.getType());
+    if (scales && vector && vector.getShape() == ArrayRef<int64_t>{16}) {
+      // Takes the power as a float; all lanes, the rounding that is set.
+      Value all = make<arith::ConstantOp>(builder.getI16IntegerAttr(-1));
+      Value rounding = make<arith::ConstantOp>(builder.getI32IntegerAttr(4));
+      return call("llvm.x86.avx512.mask.scalef.ps.512",
+                  {x, number, x, all, rounding});
     }
+    if (scales)
+      return call("llvm.ldexp", {x, n});
     // Two factors, as 2^n alone can be too large or too small; the first
     // product is exact.
     Value half = sar(n, 1);
