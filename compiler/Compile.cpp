@@ -138,14 +138,15 @@ LogicalResult Compilation::makeDevice() {
     return success();
   std::string strategy;
   llvm::raw_string_ostream os(strategy);
-  os << "dist-apply-strategy{mesh=";
+  // Means over the step are sums and counts, which may be sharded.
+  os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
   llvm::interleave(options.mesh, os,
                    [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false") << "}";
   if (failed(runPasses("strategy", strategy)) ||
       failed(runPasses("propagate", "dist-propagate")) ||
-      failed(runPasses("partition", "dist-partition,canonicalize,cse")))
+      failed(runPasses("partition", "dist-partition,symbol-dce,canonicalize,cse,dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();
@@ -216,7 +217,8 @@ LogicalResult Compilation::makeLLVM() {
       failed(runPasses("host", "exec-to-llvm")))
     return failure();
   kernelParts = splitKernels(module);
-  return runPasses(*kernelParts, "machine", "builtin.module(cpu-kernels-to-llvm)");
+  return runPasses(*kernelParts, "machine",
+                   "builtin.module(cpu-kernels-to-llvm{vector-bytes=" + Twine(vectorBytes) + "})");
 }
 
 LogicalResult Compilation::writeBytes(StringRef path, StringRef bytes) {

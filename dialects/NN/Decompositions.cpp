@@ -68,12 +68,12 @@ SmallVector<Value> GeluOp::decompose(OpBuilder &builder) {
 SmallVector<Value> GeluTanhOp::decompose(OpBuilder &builder) {
   Emit emit(builder, getLoc());
   Value x = widen(emit, getInput());
-  Value cube = emit.mul(emit.mul(x, x), x);
-  Value inner = emit.mul(emit.add(x, emit.mul(cube, 0.044715)),
-                         std::sqrt(2 * std::numbers::inv_pi));
-  Value tanh = emit.make<TanhOp>(inner);
-  Value half = emit.mul(x, 0.5);
-  Value result = emit.mul(half, emit.add(tanh, 1));
+  // (1 + tanh u) / 2 = 1 / (1 + e^-2u), which takes one exponential and does
+  // not cancel where x is negative; 2 u = x (k + k a x^2), k = 2 sqrt(2/pi).
+  const double k = 2 * std::sqrt(2 * std::numbers::inv_pi), a = 0.044715;
+  Value factor = emit.add(emit.mul(emit.mul(x, x), -k * a), -k);
+  Value exp = emit.make<ExpOp>(emit.mul(x, factor));
+  Value result = emit.div(x, emit.add(exp, 1));
   return {castLike(emit, result, getInput())};
 }
 
@@ -412,26 +412,12 @@ SmallVector<Value> AttentionGradOp::decompose(OpBuilder &builder) {
 // The loss
 //===----------------------------------------------------------------------===//
 
-namespace {
-/// Targets [...] against logits [..., V], as [..., 1].
-struct Targets {
-  /// Whether the target is in [0, V).
-  Value valid;
-  /// Whether a logit is the target's: [..., V].
-  Value chosen;
-};
-} // namespace
-
-static Targets emitTargets(Emit &emit, Value targets, int64_t vocabulary) {
-  RankedTensorType type = typeOf(targets);
-  Value column = emit.expand(targets, type.getRank());
-  Value ids = emit.make<IotaOp>(
-      RankedTensorType::get({vocabulary}, type.getElementType()), 0);
+/// Whether targets, as [..., 1], are in [0, V).
+static Value emitValid(Emit &emit, Value column, int64_t vocabulary) {
   Value from = emit.compare(Predicate::GE, column, 0);
   Value below =
       emit.compare(Predicate::LT, column, static_cast<double>(vocabulary));
-  return {emit.make<AndOp>(from, below),
-          emit.compare(Predicate::EQ, column, ids)};
+  return emit.make<AndOp>(from, below);
 }
 
 SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
@@ -441,20 +427,24 @@ SmallVector<Value> CrossEntropyOp::decompose(OpBuilder &builder) {
   int64_t dim = type.getRank() - 1;
   double smoothing = getSmoothing().convertToDouble();
   SoftmaxParts parts = emitSoftmax(emit, x, dim);
-  Targets targets = emitTargets(emit, getTargets(), type.getDimSize(dim));
+  Value valid =
+      emitValid(emit, emit.expand(getTargets(), dim), type.getDimSize(dim));
   Value logSum = emit.make<LogOp>(parts.sum);
   // lse - logit in terms of what was shifted by the maximum: nothing cancels
   // where logits are large.
   Value zero = emit.scalar(x, 0);
-  Value target = emit.sum(emit.select(targets.chosen, parts.shifted, zero), dim,
-                          /*keep=*/true);
+  // 0 for a target that is no class.
+  Value target =
+      emit.expand(emit.make<GatherOp>(parts.shifted, getTargets(), /*axis=*/dim,
+                                      /*batch=*/dim),
+                  dim);
   Value loss = emit.sub(
       logSum, smoothing == 0 ? target : emit.mul(target, 1 - smoothing));
   if (smoothing != 0)
     loss = emit.sub(loss, emit.mul(emit.reduce(ReduceKind::Mean, parts.shifted,
                                                dim, /*keep=*/true),
                                    smoothing));
-  loss = emit.select(targets.valid, loss, zero);
+  loss = emit.select(valid, loss, zero);
   ArrayRef<int64_t> shape = type.getShape().drop_back();
   return {emit.reshape(loss, shape),
           emit.reshape(emit.add(parts.max, logSum), shape)};
@@ -466,15 +456,19 @@ SmallVector<Value> CrossEntropyGradOp::decompose(OpBuilder &builder) {
   RankedTensorType type = typeOf(x);
   int64_t dim = type.getRank() - 1, vocabulary = type.getDimSize(dim);
   double smoothing = getSmoothing().convertToDouble();
-  Targets targets = emitTargets(emit, getTargets(), vocabulary);
+  Value column = emit.expand(getTargets(), dim);
+  Value valid = emitValid(emit, column, vocabulary);
+  Value ids = emit.make<IotaOp>(
+      RankedTensorType::get({vocabulary}, typeOf(column).getElementType()), 0);
+  Value chosen = emit.compare(Predicate::EQ, column, ids);
   Value lse = finiteShift(emit, emit.expand(getLse(), dim));
   Value probabilities = emit.make<ExpOp>(emit.sub(x, lse));
   Value high = emit.scalar(x, 1 - smoothing + smoothing / vocabulary);
   Value low = emit.scalar(x, smoothing / vocabulary);
-  Value wanted = emit.select(targets.chosen, high, low);
+  Value wanted = emit.select(chosen, high, low);
   Value grad = emit.expand(getGrad(), dim);
   Value result = emit.mul(grad, emit.sub(probabilities, wanted));
-  result = emit.select(targets.valid, result, emit.scalar(x, 0));
+  result = emit.select(valid, result, emit.scalar(x, 0));
   if (getLseGrad())
     result = emit.add(result,
                       emit.mul(emit.expand(getLseGrad(), dim), probabilities));

@@ -114,13 +114,14 @@ void GeluTanhOp::buildGradient(Gradients &gradients) {
   Writer w(gradients);
   if (!w.dy() || !w.needs(0))
     return;
-  // y = x (1 + tanh u) / 2 with u = c (x + a x^3).
-  const double c = M_SQRT1_2 * M_2_SQRTPI, a = 0.044715;
+  // y = x s with s = sigmoid(v), v = x (k + k a x^2), k = 2 sqrt(2/pi):
+  // y' = s + s (1 - s) x v'.
+  const double k = M_SQRT1_2 * M_2_SQRTPI * 2, a = 0.044715;
   Value x = getInput(), square = w.mul(x, x);
-  Value t = w.make<TanhOp>(w.mul(w.mul(x, w.add(w.mul(square, a), 1.0)), c));
-  Value inner = w.mul(w.add(w.mul(square, 3 * a), 1.0), c);
-  Value bend = w.mul(w.mul(x, w.sub(1.0, w.mul(t, t))), inner);
-  w.set(0, w.mul(w.dy(), w.mul(w.add(w.add(t, 1.0), bend), 0.5)));
+  Value s = w.make<SigmoidOp>(w.mul(x, w.add(w.mul(square, k * a), k)));
+  Value slope = w.add(w.mul(square, 3 * k * a), k);
+  Value bend = w.mul(w.mul(x, w.sub(1.0, s)), slope);
+  w.set(0, w.mul(w.dy(), w.mul(s, w.add(bend, 1.0))));
 }
 
 void AddOp::buildGradient(Gradients &gradients) {

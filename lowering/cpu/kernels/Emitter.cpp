@@ -22,6 +22,11 @@ using namespace sheaf::nn;
 /// so that rounding errors grow with the root of the length at most.
 static constexpr int64_t kStretch = 64;
 
+/// Vectors that a reduction along a row takes at once, each into accumulators
+/// of its own: an addition takes several cycles, and does not wait for the one
+/// before it.
+static constexpr int64_t kChains = 4;
+
 //===----------------------------------------------------------------------===//
 // Scopes and loops
 //===----------------------------------------------------------------------===//
@@ -37,8 +42,10 @@ Emitter::At::~At() {
     emitter.scopes.push_back(std::move(scope));
 }
 
-Emitter::Emitter(func::FuncOp source, func::FuncOp kernel)
-    : source(source), kernel(kernel), loc(source.getLoc()) {
+Emitter::Emitter(func::FuncOp source, func::FuncOp kernel,
+                 int64_t streamedBytes)
+    : source(source), kernel(kernel), loc(source.getLoc()),
+      streamedBytes(streamedBytes) {
   Block *entry = kernel.addEntryBlock();
   open(entry);
   func::ReturnOp::create(builder(), loc);
@@ -299,9 +306,16 @@ Value Emitter::load(Value buffer, const Index &offset, Type element) {
   if (lanes.count == 1) {
     loaded = make<memref::LoadOp>(buffer, first(offset));
   } else if (lanes.step == 1) {
-    loaded = make<vector::LoadOp>(
+    auto op = make<vector::LoadOp>(
         VectorType::get(lanes.count, type.getElementType()), buffer,
         first(offset));
+    loaded = op;
+    if (row &&
+        isa_and_nonnull<memref::ReinterpretCastOp>(buffer.getDefiningOp()))
+      if (int64_t stride = offset.coefficientOf(*row); stride > 0)
+        rowLoads.push_back({op,
+                            first(indexing.scale(indexing.of(*row), stride)),
+                            stride, pass});
   } else {
     SmallVector<Value> elements;
     Value places = lanes.step ? Value() : all(offset);
@@ -331,7 +345,27 @@ void Emitter::store(Value value, Value buffer, const Index &offset) {
   }
   value = spread(value, lanes.count);
   if (lanes.step == 1) {
-    make<vector::StoreOp>(value, buffer, first(offset));
+    Value at = first(offset);
+    auto streamed = streams.find(buffer);
+    if (streamed == streams.end()) {
+      make<vector::StoreOp>(value, buffer, at);
+      return;
+    }
+    int64_t bytes = lanes.count * element.getIntOrFloatBitWidth() / 8;
+    auto storeAt = [&](OpBuilder &builder, bool past) {
+      vector::StoreOp::create(builder, loc, value, buffer, at, past,
+                              past ? llvm::MaybeAlign(bytes)
+                                   : llvm::MaybeAlign());
+    };
+    if (!streamed->second) {
+      storeAt(builder(), true);
+      return;
+    }
+    auto choice = make<scf::IfOp>(streamed->second, /*withElseRegion=*/true);
+    auto inThen = choice.getThenBodyBuilder(),
+         inElse = choice.getElseBodyBuilder();
+    storeAt(inThen, true);
+    storeAt(inElse, false);
     return;
   }
   Value places = lanes.step ? Value() : all(offset);
@@ -743,24 +777,62 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
                        Body body) -> Values {
     std::pair<int64_t, int64_t> range{low, high - 1};
     int64_t stretch = kStretch * lanes;
+    // The chains of one stretch: step i belongs to chain i mod `chains`. The
+    // first goes on with what is carried.
+    int64_t chains = lanes > 1 && count <= 2 ? kChains : lanes > 1 ? 2 : 1;
+    auto chained = [&](Value from, Value to, bool whole,
+                       ArrayRef<Value> start) {
+      if (!whole)
+        return loop(from, to, lanes, lanes, range, start, body);
+      Values all(start);
+      for (int64_t i = 1; i < chains; ++i)
+        llvm::append_range(all, neutral(start));
+      std::pair<int64_t, int64_t> within{low, high - 1 - (chains - 1) * lanes};
+      all = loop(from, to, chains * lanes, lanes, within, all,
+                 [&](Index index, ArrayRef<Value> now) {
+                   Values next;
+                   for (int64_t i = 0; i < chains; ++i)
+                     llvm::append_range(
+                         next, body(indexing.add(index, Index(i * lanes)),
+                                    now.slice(i * start.size(), start.size())));
+                   return next;
+                 });
+      for (int64_t half = chains / 2; half >= 1; half /= 2) {
+        size_t size = half * start.size();
+        Values both;
+        for (int64_t i = 0; i < half; ++i)
+          llvm::append_range(
+              both, combine(ArrayRef(all).slice(i * start.size(), start.size()),
+                            ArrayRef(all).slice(size + i * start.size(),
+                                                start.size())));
+        all = both;
+      }
+      return all;
+    };
+    auto piece = [&](int64_t from, int64_t to, ArrayRef<Value> start) {
+      int64_t step = chains * lanes, middle = from + (to - from) / step * step;
+      Values now(start);
+      if (chains > 1 && middle > from)
+        now = chained(constant(from), constant(middle), true, now);
+      else
+        middle = from;
+      if (to > middle)
+        now = chained(constant(middle), constant(to), false, now);
+      return now;
+    };
     if (!sums || (high - low) <= 2 * stretch)
-      return loop(constant(low), constant(high), lanes, lanes, range, values,
-                  body);
+      return piece(low, high, values);
     int64_t middle = low + (high - low) / stretch * stretch;
     values =
         loop(constant(low), constant(middle), stretch, 1, {low, middle - 1},
              values, [&](Index start, ArrayRef<Value> totals) {
                Value from = first(start);
                Value to = make<arith::AddIOp>(from, constant(stretch));
-               Values part =
-                   loop(from, to, lanes, lanes, range, neutral(totals), body);
-               return combine(totals, part);
+               return combine(totals,
+                              chained(from, to, chains > 1, neutral(totals)));
              });
-    if (high > middle) {
-      Values part = loop(constant(middle), constant(high), lanes, lanes, range,
-                         neutral(values), body);
-      values = combine(values, part);
-    }
+    if (high > middle)
+      values = combine(values, piece(middle, high, neutral(values)));
     return values;
   };
 
@@ -789,6 +861,7 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
     return now;
   };
   Values totals = nest(0, carried);
+  ++pass;
   llvm::append_range(scopes.back()->rows, rows);
 
   for (auto [i, op] : llvm::enumerate(group)) {
@@ -832,6 +905,125 @@ void Emitter::reduceFirst(Value tensor, const Indices &place) {
 }
 
 //===----------------------------------------------------------------------===//
+// Streams
+//===----------------------------------------------------------------------===//
+
+Value Emitter::addressOf(Value buffer) {
+  At at(*this, 0);
+  return make<memref::ExtractAlignedPointerAsIndexOp>(buffer);
+}
+
+void Emitter::chooseStreams(const Plan &plan, ValueRange results) {
+  unsigned count = plan.sizes.size();
+  if (!plan.lane || plan.lanes != kLanes || *plan.lane + 1 != count ||
+      plan.inner.back() != *plan.lane)
+    return;
+  // Without reductions nothing was gained: such a kernel goes through memory
+  // evenly. Short runs would be little but their ends.
+  int64_t length = plan.sizes[*plan.lane];
+  if (plan.groups.empty() || plan.pieces.size() > 1 ||
+      (length % kLanes != 0 && length < 32 * kLanes))
+    return;
+  for (auto [i, result] : llvm::enumerate(results)) {
+    RankedTensorType type = tensorOf(result);
+    int64_t elementBytes = type.getElementTypeBitWidth() / 8;
+    int64_t bytes = type.getNumElements() * elementBytes;
+    if (plan.loopsOf[i] != count || elementBytes == 0 || bytes < streamedBytes)
+      continue;
+    // Vectors begin at whole lines of the first; what lies otherwise, or takes
+    // the place of an operand, is stored as usual.
+    Value condition;
+    auto require = [&](Value holds) {
+      condition =
+          condition ? make<arith::AndIOp>(condition, holds).getResult() : holds;
+    };
+    Value address = addressOf(outputs[i]);
+    if (!streamed) {
+      streamed = i;
+    } else {
+      if (type.getElementType() !=
+          tensorOf(results[*streamed]).getElementType())
+        continue;
+      Value apart = make<arith::SubIOp>(address, addressOf(outputs[*streamed]));
+      Value rest =
+          make<arith::AndIOp>(apart, constant(kLanes * elementBytes - 1));
+      require(make<arith::CmpIOp>(arith::CmpIPredicate::eq, rest, constant(0)));
+    }
+    for (size_t pair = 0; pair + 1 < plan.inPlace.size(); pair += 2)
+      if (plan.inPlace[pair + 1] == static_cast<int64_t>(i)) {
+        Value input = bufferOf(source.getArgument(plan.inPlace[pair]));
+        require(make<arith::CmpIOp>(arith::CmpIPredicate::ne, address,
+                                    addressOf(input)));
+      }
+    streams[outputs[i]] = condition;
+  }
+}
+
+void Emitter::prefetchRows(scf::ForOp items) {
+  // Where a row is gone through several times, memory would rest after the
+  // first. In the last two passes the next row is fetched, half of it in each.
+  struct Passes {
+    unsigned first, beforeLast, last;
+  };
+  llvm::MapVector<Value, Passes> passesOf;
+  for (RowLoad &load : rowLoads) {
+    auto [it, isNew] = passesOf.try_emplace(
+        load.op.getBase(), Passes{load.pass, load.pass, load.pass});
+    Passes &passes = it->second;
+    if (load.pass > passes.last) {
+      passes.beforeLast = passes.last;
+      passes.last = load.pass;
+    }
+  }
+  auto isWanted = [&](RowLoad &load) {
+    Passes passes = passesOf.lookup(load.op.getBase());
+    return passes.first != passes.last && load.pass >= passes.beforeLast;
+  };
+  int64_t rowBytes = 0;
+  llvm::SmallPtrSet<Operation *, 4> seen;
+  for (RowLoad &load : rowLoads)
+    if (isWanted(load) && seen.insert(load.op.getBase().getDefiningOp()).second)
+      rowBytes +=
+          load.stride * load.op.getVectorType().getElementTypeBitWidth() / 8;
+  // Into the second level where the first could not hold it; not at all where
+  // it would not stay there.
+  if (rowBytes == 0 || rowBytes > (512 << 10))
+    return;
+  OpBuilder start = OpBuilder::atBlockBegin(items.getBody());
+  auto number = [&](OpBuilder &builder, int64_t value) {
+    return arith::ConstantIndexOp::create(builder, loc, value).getResult();
+  };
+  Value next = arith::AddIOp::create(start, loc, items.getInductionVar(),
+                                     number(start, 1));
+  Value isThere = arith::CmpIOp::create(start, loc, arith::CmpIPredicate::slt,
+                                        next, items.getUpperBound());
+  llvm::SmallDenseMap<int64_t, Value> steps;
+  for (RowLoad &load : rowLoads) {
+    if (!isWanted(load))
+      continue;
+    Value &step = steps[load.stride];
+    if (!step)
+      step = arith::SelectOp::create(
+          start, loc, isThere, number(start, load.stride), number(start, 0));
+    // Of a row of n elements, at column c: element c/2 or (n + c)/2.
+    OpBuilder after(load.op);
+    bool isLast = load.pass == passesOf.lookup(load.op.getBase()).last;
+    Value column =
+        arith::SubIOp::create(after, loc, load.op.getIndices()[0], load.row);
+    Value half = arith::ShRUIOp::create(after, loc, column, number(after, 1));
+    if (isLast)
+      half = arith::AddIOp::create(after, loc, half,
+                                   number(after, load.stride / 2));
+    Value at = arith::AddIOp::create(
+        after, loc, arith::AddIOp::create(after, loc, load.row, half), step);
+    memref::PrefetchOp::create(after, loc, load.op.getBase(), at,
+                               /*isWrite=*/false,
+                               /*localityHint=*/rowBytes <= (8 << 10) ? 3 : 2,
+                               /*isDataCache=*/true);
+  }
+}
+
+//===----------------------------------------------------------------------===//
 // Kernels
 //===----------------------------------------------------------------------===//
 
@@ -845,6 +1037,30 @@ void Emitter::emit(const Plan &plan) {
   Indices loops(count);
   Value begin = kernel.getArguments().drop_back().back();
   Value end = kernel.getArguments().back();
+  chooseStreams(plan, results);
+
+  // Where the vector loop over [from, to) meets the first whole line of what is
+  // streamed.
+  auto firstLine = [&](Value from, Value to) -> Value {
+    int64_t bytes = tensorOf(results[*streamed]).getElementTypeBitWidth() / 8;
+    Indices start(loops);
+    start[*plan.lane] = Index(0);
+    Value offset =
+        make<arith::AddIOp>(first(indexing.linearize(start, plan.sizes)), from);
+    Value address =
+        make<arith::AddIOp>(addressOf(outputs[*streamed]),
+                            make<arith::MulIOp>(offset, constant(bytes)));
+    Value rest = make<arith::AndIOp>(make<arith::SubIOp>(constant(0), address),
+                                     constant(kLanes * bytes - 1));
+    Value count = make<arith::DivUIOp>(rest, constant(bytes));
+    return make<arith::MinSIOp>(make<arith::AddIOp>(from, count), to);
+  };
+  auto streamLoop = [&](Value from, Value to, std::pair<int64_t, int64_t> range,
+                        llvm::function_ref<void(Index)> body) {
+    Value line = firstLine(from, to);
+    vectorLoop(from, line, range, /*multiple=*/1, /*lanes=*/1, body);
+    vectorLoop(line, to, range, /*multiple=*/1, plan.lanes, body);
+  };
 
   // Stores the results whose loops are those that are open.
   auto stores = [&](unsigned opened) {
@@ -885,16 +1101,23 @@ void Emitter::emit(const Plan &plan) {
       Value to = first(indexing.add(low, Index(plan.block)));
       if (size % plan.block)
         to = make<arith::MinSIOp>(to, constant(size));
-      vectorLoop(from, to, {0, size - 1}, std::gcd(size, plan.block),
-                 plan.lanes, body);
+      if (streamed)
+        streamLoop(from, to, {0, size - 1}, body);
+      else
+        vectorLoop(from, to, {0, size - 1}, std::gcd(size, plan.block),
+                   plan.lanes, body);
     } else {
       int64_t low = 0;
       for (int64_t high : plan.pieces) {
-        vectorLoop(low, high, plan.lanes, body);
+        if (streamed)
+          streamLoop(constant(low), constant(high), {low, high - 1}, body);
+        else
+          vectorLoop(low, high, plan.lanes, body);
         low = high;
       }
     }
   };
+  scf::ForOp items;
   loop(begin, end, 1, 1, {0, plan.extent - 1}, {},
        [&](Index item, ArrayRef<Value>) -> Values {
          SmallVector<int64_t> shape;
@@ -905,9 +1128,14 @@ void Emitter::emit(const Plan &plan) {
          block = at.back();
          for (auto [dim, index] : llvm::zip(plan.items, at))
            loops[dim] = index;
+         if (plan.items.size() == 1 && plan.blocks() == 1 && at[0] == item)
+           row = item.terms[0].variable;
+         items = cast<scf::ForOp>(builder().getInsertionBlock()->getParentOp());
          nest(0);
          return {};
        });
+  if (row)
+    prefetchRows(items);
 }
 
 void Emitter::emitTopK(TopKOp op) {

@@ -13,6 +13,8 @@
 
 #include "lowering/cpu/kernels/Plan.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <map>
 
 namespace sheaf::cpu {
@@ -20,7 +22,9 @@ namespace sheaf::cpu {
 class Emitter {
 public:
   /// `kernel` is the range form, with an empty body; `source` holds the ops.
-  Emitter(mlir::func::FuncOp source, mlir::func::FuncOp kernel);
+  /// `streamedBytes` as in `lowerKernel`.
+  Emitter(mlir::func::FuncOp source, mlir::func::FuncOp kernel,
+          int64_t streamedBytes);
 
   void emit(const Plan &plan);
   /// `nn.top_k` and `nn.gather_grad`, whose items are rows and blocks of rows.
@@ -106,6 +110,15 @@ private:
   /// Keeps what the open loop over `index`, [0, size), has computed so far.
   void keepRows(const Index &index, int64_t size, std::vector<Row> &rows);
 
+  // Streams.
+  mlir::Value addressOf(mlir::Value buffer);
+  /// Decides, by size and shape alone, which results are stored past the
+  /// caches. Whether a store could be (it must begin at a whole line, and not
+  /// take the place of an operand) changes no bit of what is stored.
+  void chooseStreams(const Plan &plan, mlir::ValueRange results);
+  /// Fetches the next item's row in the last of several passes over a row.
+  void prefetchRows(mlir::scf::ForOp items);
+
   // Elements.
   mlir::Value element(mlir::Value tensor, const Indices &place);
   mlir::Value compute(mlir::Operation *op, mlir::Value result,
@@ -130,7 +143,23 @@ private:
   llvm::DenseMap<mlir::Value, mlir::Value> buffers;
   llvm::DenseMap<mlir::Operation *, llvm::ArrayRef<mlir::Operation *>> groupOf;
   llvm::SmallVector<mlir::Value> outputs;
-  int64_t keptBytes = 0;
+  int64_t streamedBytes, keptBytes = 0;
+  /// Results that are stored past the caches, with the condition for it, if
+  /// any; and the first of them, at whose lines vectors begin.
+  llvm::DenseMap<mlir::Value, mlir::Value> streams;
+  std::optional<unsigned> streamed;
+  /// Loads of vectors from the rows of operands, where items are rows, whose
+  /// variable is the other `row` below: the offset of the row, the distance to
+  /// the next one, and which loop over the row it is.
+  struct RowLoad {
+    mlir::vector::LoadOp op;
+    mlir::Value row;
+    int64_t stride;
+    unsigned pass;
+  };
+  std::vector<RowLoad> rowLoads;
+  std::optional<unsigned> row;
+  unsigned pass = 0;
 };
 
 } // namespace sheaf::cpu

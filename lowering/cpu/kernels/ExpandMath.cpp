@@ -9,6 +9,7 @@
 #include "lowering/cpu/kernels/ExpandMath.h"
 #include "lowering/NNToLinalg/ScalarOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/TypeUtilities.h"
 #include <cmath>
@@ -22,6 +23,8 @@ namespace {
 struct Steps {
   OpBuilder &builder;
   Location loc;
+  /// Whether the machine multiplies by a power of two in one instruction.
+  bool scales = false;
 
   template <typename Op, typename... Args>
   Value make(Args &&...args) {
@@ -109,10 +112,13 @@ struct Steps {
   /// x rounded to an integer, as a float and as an integer, for |x| < 2^22
   /// (f32) or 2^51 (f64): the sum with 1.5 * 2^23 has no bits behind the point.
   /// NaN gives any integer.
-  std::pair<Value, Value> round(Value x) {
+  std::pair<Value, Value> round(Value x) { return round(x, 1); }
+  /// The same for `factor` * x.
+  std::pair<Value, Value> round(Value x, double factor) {
     bool wide = getElementTypeOrSelf(x.getType()).isF64();
     double magic = std::ldexp(1.5, wide ? 52 : 23);
-    Value shifted = add(x, magic);
+    Value shifted =
+        factor == 1 ? add(x, magic) : fma(x, factor, number(x, magic));
     Value integer = make<arith::SubIOp>(bits(shifted), bits(number(x, magic)));
     return {sub(shifted, number(x, magic)), integer};
   }
@@ -125,20 +131,42 @@ struct Steps {
     // 2^n e^r. The limits are beyond overflow and underflow; NaN passes.
     x = select(less(x, -110.0), number(x, -110), x);
     x = select(is(arith::CmpFPredicate::OGT, x, 100), number(x, 100), x);
-    auto [n, integer] = round(mul(x, 1.44269504088896341));
+    auto [n, integer] = round(x, 1.44269504088896341);
     Value r = fma(n, -0.693145751953125, x);
     r = fma(n, -1.42860682030941723e-6, r);
-    Value tail =
-        polynomial(r, {4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
+    Value e =
+        polynomial(r, {1, 1, 4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
                        8.368780622e-03, 1.381446475e-03});
-    Value e = add(fma(mul(r, r), tail, r), 1);
-    // Two factors, as 2^n alone can be too large or too small.
-    Value half = sar(integer, 1);
-    Value other = make<arith::SubIOp>(integer, half);
+    return scale(e, n, integer);
+  }
+
+  /// x 2^n in f32, rounded once, for x near 1 and n, a float and an integer, in
+  /// [-160, 146].
+  Value scale(Value x, Value number, Value n) {
+    auto call = [&](StringRef intrinsic, ValueRange operands) {
+      return LLVM::CallIntrinsicOp::create(builder, loc, x.getType(),
+                                           builder.getStringAttr(intrinsic),
+                                           operands)
+          .getResults();
+    };
+    auto vector = dyn_cast<VectorType>(x.getType());
+    if (scales && vector && vector.getShape() == ArrayRef<int64_t>{16}) {
+      // Takes the power as a float; all lanes, the rounding that is set.
+      Value all = make<arith::ConstantOp>(builder.getI16IntegerAttr(-1));
+      Value rounding = make<arith::ConstantOp>(builder.getI32IntegerAttr(4));
+      return call("llvm.x86.avx512.mask.scalef.ps.512",
+                  {x, number, x, all, rounding});
+    }
+    if (scales)
+      return call("llvm.ldexp", {x, n});
+    // Two factors, as 2^n alone can be too large or too small; the first
+    // product is exact.
+    Value half = sar(n, 1);
+    Value other = make<arith::SubIOp>(n, half);
     auto power = [&](Value n) {
       return fromBits(shl(iadd(n, 127), 23), builder.getF32Type());
     };
-    return mul(mul(e, power(half)), power(other));
+    return mul(mul(x, power(half)), power(other));
   }
 
   Value log(Value x) {
@@ -380,11 +408,14 @@ struct Steps {
 
 template <typename Op, Value (*expand)(Steps, ValueRange)>
 struct ExpandF32 : OpRewritePattern<Op> {
-  using OpRewritePattern<Op>::OpRewritePattern;
+  ExpandF32(MLIRContext *context, bool scales)
+      : OpRewritePattern<Op>(context), scales(scales) {}
+  bool scales;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const final {
     if (!getElementTypeOrSelf(op.getType()).isF32())
       return rewriter.notifyMatchFailure(op, "expected f32");
-    rewriter.replaceOp(op, expand({rewriter, op.getLoc()}, op->getOperands()));
+    rewriter.replaceOp(
+        op, expand({rewriter, op.getLoc(), scales}, op->getOperands()));
     return success();
   }
 };
@@ -458,13 +489,14 @@ Value expandCos(Steps s, ValueRange v) { return s.sinOrCos(v[0], true); }
 Value expandPow(Steps s, ValueRange v) { return s.pow(v[0], v[1]); }
 } // namespace
 
-void sheaf::cpu::populateExpandMathPatterns(RewritePatternSet &patterns) {
+void sheaf::cpu::populateExpandMathPatterns(RewritePatternSet &patterns,
+                                            bool scales) {
   patterns.add<
       ExpandF32<math::ExpOp, expandExp>, ExpandF32<math::LogOp, expandLog>,
       ExpandF32<math::TanhOp, expandTanh>, ExpandF32<math::ErfOp, expandErf>,
       ExpandF32<math::SinOp, expandSin>, ExpandF32<math::CosOp, expandCos>,
-      ExpandF32<math::PowFOp, expandPow>,
-      ExpandExtreme<arith::MaximumFOp, arith::CmpFPredicate::OGT>,
-      ExpandExtreme<arith::MinimumFOp, arith::CmpFPredicate::OLT>,
-      ExpandTruncation, ExpandExtension>(patterns.getContext());
+      ExpandF32<math::PowFOp, expandPow>>(patterns.getContext(), scales);
+  patterns.add<ExpandExtreme<arith::MaximumFOp, arith::CmpFPredicate::OGT>,
+               ExpandExtreme<arith::MinimumFOp, arith::CmpFPredicate::OLT>,
+               ExpandTruncation, ExpandExtension>(patterns.getContext());
 }

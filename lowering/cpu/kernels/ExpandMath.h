@@ -18,7 +18,9 @@
 
 namespace sheaf::cpu {
 
-void populateExpandMathPatterns(mlir::RewritePatternSet &patterns);
+/// `scales`: the machine multiplies vectors by powers of two in one instruction
+/// (AVX-512); the results are the same.
+void populateExpandMathPatterns(mlir::RewritePatternSet &patterns, bool scales);
 
 } // namespace sheaf::cpu
 

@@ -39,14 +39,21 @@ using exec::kInPlaceAttr;
 using exec::kInputsAttr;
 using exec::kKernelAttr;
 
+/// About half of a last cache.
+inline constexpr int64_t kStreamedBytes = 16 << 20;
+
 /// Rewrites `@k(tensors) -> tensors` to
 /// `@k(memrefs of inputs, memrefs of results, begin: index, end: index)` with
 /// the attributes above; an i1 tensor becomes a memref of i8. Composite ops are
 /// decomposed. Dense constants become `memref.global`s of the enclosing module.
 /// Says why with an error on failure; the function is then unchanged.
-/// `vectorBytes` is the width of the target's vector registers, 64, 32 or 16.
-mlir::FailureOr<mlir::func::FuncOp> lowerKernel(mlir::func::FuncOp kernel,
-                                                int64_t vectorBytes = 64);
+/// `vectorBytes` is the width of the target's vector registers, 64, 32 or 16. A
+/// result of `streamedBytes` is stored past the caches where it comes of
+/// reductions along rows: it would push out of them what is needed sooner, and
+/// be read into them first.
+mlir::FailureOr<mlir::func::FuncOp>
+lowerKernel(mlir::func::FuncOp kernel, int64_t vectorBytes = 64,
+            int64_t streamedBytes = kStreamedBytes);
 
 /// The same for a kernel whose only op is `nn.attention` or
 /// `nn.attention_grad`, with the op's operands as arguments in their order; of
@@ -83,11 +90,14 @@ void splitReductions(mlir::func::FuncOp function);
 /// Lowers every kernel of `module` (in the form that `lowerKernel` gives) to
 /// the LLVM dialect as `void @k(void *const *buffers, int64_t begin, int64_t
 /// end)`. Other functions of the module must be in a form that converts to
-/// LLVM.
-mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module);
+/// LLVM. `vectorBytes` as above; with 64, the target must have AVX-512.
+mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module,
+                                       int64_t vectorBytes = 32);
 
 /// `cpu-lower-kernels`: `lowerKernel` on each kernel of a module.
-std::unique_ptr<mlir::Pass> createLowerKernelsPass();
+std::unique_ptr<mlir::Pass>
+createLowerKernelsPass(int64_t vectorBytes = 64,
+                       int64_t streamedBytes = kStreamedBytes);
 /// `cpu-split-reductions`: `splitReductions`.
 std::unique_ptr<mlir::Pass> createSplitReductionsPass();
 /// `cpu-kernels-to-llvm`: `lowerKernelsToLLVM`.

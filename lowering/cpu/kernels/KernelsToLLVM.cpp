@@ -90,8 +90,8 @@ void addEntry(ModuleOp module, const KernelInfo &info) {
   LLVM::CallOp::create(builder, loc, body, arguments);
   LLVM::ReturnOp::create(builder, loc, ValueRange());
 
-  // Buffers do not overlap but where the kernel allows it. They may be views that
-  // begin at any element: nothing is said of alignment.
+  // Buffers do not overlap but where the kernel allows it. They may be views
+  // that begin at any element: nothing is said of alignment.
   llvm::SmallBitVector shared(info.buffers);
   if (auto pairs = info.attributes.getAs<DenseI64ArrayAttr>(kInPlaceAttr)) {
     ArrayRef<int64_t> list = pairs.asArrayRef();
@@ -110,7 +110,8 @@ void addEntry(ModuleOp module, const KernelInfo &info) {
 }
 } // namespace
 
-LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module) {
+LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module,
+                                             int64_t vectorBytes) {
   SmallVector<KernelInfo> kernels;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (!function->hasAttr(kKernelAttr))
@@ -126,7 +127,7 @@ LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module) {
          function->getDiscardableAttrDictionary()});
   }
   RewritePatternSet patterns(module.getContext());
-  populateExpandMathPatterns(patterns);
+  populateExpandMathPatterns(patterns, /*scales=*/vectorBytes >= 64);
   if (failed(applyPatternsGreedily(module, std::move(patterns))))
     return module.emitError("the expansion of math functions did not end");
   PassManager pm(module.getContext());
@@ -140,6 +141,7 @@ LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module) {
 
 namespace sheaf::cpu {
 #define GEN_PASS_DECL_LOWERKERNELS
+#define GEN_PASS_DECL_KERNELSTOLLVM
 #define GEN_PASS_DEF_LOWERKERNELS
 #define GEN_PASS_DEF_KERNELSTOLLVM
 #define GEN_PASS_DEF_SPLITREDUCTIONS
@@ -156,7 +158,7 @@ struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
         kernels.push_back(function);
     });
     for (func::FuncOp kernel : kernels)
-      if (failed(lowerKernel(kernel, vectorBytes)))
+      if (failed(lowerKernel(kernel, vectorBytes, streamedBytes)))
         return signalPassFailure();
   }
 };
@@ -167,6 +169,7 @@ struct SplitReductions
 };
 
 struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
+  using KernelsToLLVMBase::KernelsToLLVMBase;
   void getDependentDialects(DialectRegistry &registry) const final {
     OpPassManager pm(ModuleOp::getOperationName());
     addConversions(pm);
@@ -182,14 +185,18 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
         modules.push_back(module);
     });
     for (ModuleOp module : modules)
-      if (failed(lowerKernelsToLLVM(module)))
+      if (failed(lowerKernelsToLLVM(module, vectorBytes)))
         return signalPassFailure();
   }
 };
 } // namespace
 
-std::unique_ptr<Pass> sheaf::cpu::createLowerKernelsPass() {
-  return std::make_unique<LowerKernels>();
+std::unique_ptr<Pass>
+sheaf::cpu::createLowerKernelsPass(int64_t vectorBytes, int64_t streamedBytes) {
+  LowerKernelsOptions options;
+  options.vectorBytes = vectorBytes;
+  options.streamedBytes = streamedBytes;
+  return std::make_unique<LowerKernels>(options);
 }
 std::unique_ptr<Pass> sheaf::cpu::createKernelsToLLVMPass() {
   return std::make_unique<KernelsToLLVM>();

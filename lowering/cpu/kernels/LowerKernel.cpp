@@ -73,7 +73,7 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
     return failure();
   };
   if (auto topK = results[0].getDefiningOp<TopKOp>()) {
-    if (results != ValueRange(topK->getResults())) {
+    if (!llvm::equal(results, topK->getResults())) {
       error = "beside the results of nn.top_k there can be no others";
       return failure();
     }
@@ -163,7 +163,8 @@ static int64_t bytesMoved(func::FuncOp source, Strategy &strategy) {
 }
 
 FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
-                                         int64_t vectorBytes) {
+                                         int64_t vectorBytes,
+                                         int64_t streamedBytes) {
   if (kernel.getBody().hasOneBlock() &&
       llvm::any_of(kernel.front(), llvm::IsaPred<AttentionOp, AttentionGradOp>))
     return lowerAttention(kernel, vectorBytes);
@@ -229,7 +230,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   if (!plan.inPlace.empty())
     lowered->setAttr(kInPlaceAttr, builder.getDenseI64ArrayAttr(plan.inPlace));
   lowered.setVisibility(kernel.getVisibility());
-  Emitter emitter(source, lowered);
+  Emitter emitter(source, lowered, streamedBytes);
   if (strategy->topK)
     emitter.emitTopK(strategy->topK);
   else if (strategy->gatherGrad)

@@ -25,7 +25,9 @@ def LowerKernels : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
     `exec.bytes` and `exec.in_place`.
   }];
   let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "64",
-    "bytes of the target's vector registers: 64, 32 or 16">];
+    "bytes of the target's vector registers: 64, 32 or 16">,
+    Option<"streamedBytes", "streamed-bytes", "int64_t", "16777216",
+    "bytes from which on a result of row reductions is stored past the caches">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::func::FuncDialect",
     "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
@@ -64,6 +66,8 @@ def KernelsToLLVM : Pass<"cpu-kernels-to-llvm", "::mlir::ModuleOp"> {
     C library; conversions to and from bf16 and 8-bit floats become integer
     arithmetic.
   }];
+  let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "32",
+    "bytes of the target's vector registers: 64 (with AVX-512), 32 or 16">];
   let dependentDialects = [
     "::mlir::LLVM::LLVMDialect", "::mlir::cf::ControlFlowDialect",
     "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect"];

@@ -404,10 +404,15 @@ findInPlace(const Plan &plan, ValueRange results, const Demand &demand,
 
   Indexing &indexing = demand.indexing;
   auto isOwn = [&](const Demand::Access &access, const Index &store) {
-    if (!access.inReduction)
-      return access.offset == store;
+    if (!access.inReduction && access.offset == store)
+      return true;
     if (!rows)
       return false;
+    // What depends on an item alone is read in front of its loops.
+    if (!access.inReduction)
+      for (unsigned loop : plan.inner)
+        if (indexing.dependsOn(access.offset, variables[loop]))
+          return false;
     Index rest = access.offset;
     for (unsigned loop : plan.items) {
       int64_t coefficient = rest.coefficientOf(variables[loop]);
@@ -637,11 +642,16 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
 
   plan.groups = groupReductions(*demand);
 
-  // About 16k elements a task.
+  // About 16k elements a task, more where there are many: a task ends with all
+  // that it stored on its way.
   int64_t work = tensorOf(largest).getNumElements();
   for (const Demand::Reduction &reduction : demand->reductions)
     work = std::max(work, flopsOf(reduction.op));
   int64_t perItem = std::max<int64_t>(1, work / plan.extent);
-  plan.grain = std::clamp<int64_t>(16384 / perItem, 1, plan.extent);
+  int64_t perTask = std::clamp<int64_t>(work / 256, 16384, 65536);
+  plan.grain = std::clamp<int64_t>(perTask / perItem, 1, plan.extent);
+  // Long rows: a few, so that one is fetched while the one before it is done.
+  if (!demand->reductions.empty() && plan.extent >= 64)
+    plan.grain = std::max<int64_t>(plan.grain, 4);
   return plan;
 }

@@ -50,19 +50,16 @@ func.func @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func @gelu_tanh(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<{{[^,]*}}>
 // CHECK-NEXT: %[[V0:.*]] = nn.mul %[[X]], %[[X]] : tensor<4xf64>
-// CHECK-NEXT: %[[V1:.*]] = nn.mul %[[V0]], %[[X]] : tensor<4xf64>
-// CHECK-NEXT: %[[V2:.*]] = nn.constant dense<4.471500e-02> : tensor<f64>
-// CHECK-NEXT: %[[V3:.*]] = nn.mul %[[V1]], %[[V2]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V4:.*]] = nn.add %[[X]], %[[V3]] : tensor<4xf64>
-// CHECK-NEXT: %[[V5:.*]] = nn.constant dense<0.79788456080286541> : tensor<f64>
-// CHECK-NEXT: %[[V6:.*]] = nn.mul %[[V4]], %[[V5]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V7:.*]] = nn.tanh %[[V6]] : tensor<4xf64>
-// CHECK-NEXT: %[[V8:.*]] = nn.constant dense<5.000000e-01> : tensor<f64>
-// CHECK-NEXT: %[[V9:.*]] = nn.mul %[[X]], %[[V8]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V10:.*]] = nn.constant dense<1.000000e+00> : tensor<f64>
-// CHECK-NEXT: %[[V11:.*]] = nn.add %[[V7]], %[[V10]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V12:.*]] = nn.mul %[[V9]], %[[V11]] : tensor<4xf64>
-// CHECK-NEXT: return %[[V12]]
+// CHECK-NEXT: %[[V1:.*]] = nn.constant dense<-0.071354816272600249> : tensor<f64>
+// CHECK-NEXT: %[[V2:.*]] = nn.mul %[[V0]], %[[V1]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
+// CHECK-NEXT: %[[V3:.*]] = nn.constant dense<-1.5957691216057308> : tensor<f64>
+// CHECK-NEXT: %[[V4:.*]] = nn.add %[[V2]], %[[V3]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
+// CHECK-NEXT: %[[V5:.*]] = nn.mul %[[X]], %[[V4]] : tensor<4xf64>
+// CHECK-NEXT: %[[V6:.*]] = nn.exp %[[V5]] : tensor<4xf64>
+// CHECK-NEXT: %[[V7:.*]] = nn.constant dense<1.000000e+00> : tensor<f64>
+// CHECK-NEXT: %[[V8:.*]] = nn.add %[[V6]], %[[V7]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
+// CHECK-NEXT: %[[V9:.*]] = nn.div %[[X]], %[[V8]] : tensor<4xf64>
+// CHECK-NEXT: return %[[V9]]
 func.func @gelu_tanh(%x: tensor<4xf64>) -> tensor<4xf64> {
   %0 = nn.gelu_tanh %x : tensor<4xf64>
   return %0 : tensor<4xf64>
@@ -376,28 +373,26 @@ func.func @attention_grad(%q: tensor<2x6x4x8xf32>, %k: tensor<2x6x2x8xf32>, %b: 
 // CHECK-NEXT: %[[V7:.*]] = nn.exp %[[V6]] : tensor<4x8xf32>
 // CHECK-NEXT: %[[V8:.*]] = nn.reduce sum %[[V7]] dims [1] keep : (tensor<4x8xf32>) -> tensor<4x1xf32>
 // CHECK-NEXT: %[[V9:.*]] = nn.reshape %[[T]] : tensor<4xi32> -> tensor<4x1xi32>
-// CHECK-NEXT: %[[V10:.*]] = nn.iota dim 0 : tensor<8xi32>
-// CHECK-NEXT: %[[V11:.*]] = nn.constant dense<0> : tensor<i32>
-// CHECK-NEXT: %[[V12:.*]] = nn.compare ge %[[V9]], %[[V11]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
-// CHECK-NEXT: %[[V13:.*]] = nn.constant dense<8> : tensor<i32>
-// CHECK-NEXT: %[[V14:.*]] = nn.compare lt %[[V9]], %[[V13]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
-// CHECK-NEXT: %[[V15:.*]] = nn.and %[[V12]], %[[V14]] : tensor<4x1xi1>
-// CHECK-NEXT: %[[V16:.*]] = nn.compare eq %[[V9]], %[[V10]] : (tensor<4x1xi32>, tensor<8xi32>) -> tensor<4x8xi1>
-// CHECK-NEXT: %[[V17:.*]] = nn.log %[[V8]] : tensor<4x1xf32>
-// CHECK-NEXT: %[[V18:.*]] = nn.select %[[V16]], %[[V6]], %[[V4]] : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
-// CHECK-NEXT: %[[V19:.*]] = nn.reduce sum %[[V18]] dims [1] keep : (tensor<4x8xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT: %[[V20:.*]] = nn.constant dense<8.750000e-01> : tensor<f32>
-// CHECK-NEXT: %[[V21:.*]] = nn.mul %[[V19]], %[[V20]] : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
-// CHECK-NEXT: %[[V22:.*]] = nn.sub %[[V17]], %[[V21]] : tensor<4x1xf32>
-// CHECK-NEXT: %[[V23:.*]] = nn.reduce mean %[[V6]] dims [1] keep : (tensor<4x8xf32>) -> tensor<4x1xf32>
-// CHECK-NEXT: %[[V24:.*]] = nn.constant dense<1.250000e-01> : tensor<f32>
-// CHECK-NEXT: %[[V25:.*]] = nn.mul %[[V23]], %[[V24]] : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
-// CHECK-NEXT: %[[V26:.*]] = nn.sub %[[V22]], %[[V25]] : tensor<4x1xf32>
-// CHECK-NEXT: %[[V27:.*]] = nn.select %[[V15]], %[[V26]], %[[V4]] : (tensor<4x1xi1>, tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+// CHECK-NEXT: %[[V10:.*]] = nn.constant dense<0> : tensor<i32>
+// CHECK-NEXT: %[[V11:.*]] = nn.compare ge %[[V9]], %[[V10]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
+// CHECK-NEXT: %[[V12:.*]] = nn.constant dense<8> : tensor<i32>
+// CHECK-NEXT: %[[V13:.*]] = nn.compare lt %[[V9]], %[[V12]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
+// CHECK-NEXT: %[[V14:.*]] = nn.and %[[V11]], %[[V13]] : tensor<4x1xi1>
+// CHECK-NEXT: %[[V15:.*]] = nn.log %[[V8]] : tensor<4x1xf32>
+// CHECK-NEXT: %[[V16:.*]] = nn.gather %[[V6]][%[[T]]] axis 1 batch 1 : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<4xf32>
+// CHECK-NEXT: %[[V17:.*]] = nn.reshape %[[V16]] : tensor<4xf32> -> tensor<4x1xf32>
+// CHECK-NEXT: %[[V18:.*]] = nn.constant dense<8.750000e-01> : tensor<f32>
+// CHECK-NEXT: %[[V19:.*]] = nn.mul %[[V17]], %[[V18]] : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+// CHECK-NEXT: %[[V20:.*]] = nn.sub %[[V15]], %[[V19]] : tensor<4x1xf32>
+// CHECK-NEXT: %[[V21:.*]] = nn.reduce mean %[[V6]] dims [1] keep : (tensor<4x8xf32>) -> tensor<4x1xf32>
+// CHECK-NEXT: %[[V22:.*]] = nn.constant dense<1.250000e-01> : tensor<f32>
+// CHECK-NEXT: %[[V23:.*]] = nn.mul %[[V21]], %[[V22]] : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+// CHECK-NEXT: %[[V24:.*]] = nn.sub %[[V20]], %[[V23]] : tensor<4x1xf32>
+// CHECK-NEXT: %[[V25:.*]] = nn.select %[[V14]], %[[V24]], %[[V4]] : (tensor<4x1xi1>, tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xf32>
+// CHECK-NEXT: %[[V26:.*]] = nn.reshape %[[V25]] : tensor<4x1xf32> -> tensor<4xf32>
+// CHECK-NEXT: %[[V27:.*]] = nn.add %[[V5]], %[[V15]] : tensor<4x1xf32>
 // CHECK-NEXT: %[[V28:.*]] = nn.reshape %[[V27]] : tensor<4x1xf32> -> tensor<4xf32>
-// CHECK-NEXT: %[[V29:.*]] = nn.add %[[V5]], %[[V17]] : tensor<4x1xf32>
-// CHECK-NEXT: %[[V30:.*]] = nn.reshape %[[V29]] : tensor<4x1xf32> -> tensor<4xf32>
-// CHECK-NEXT: return %[[V28]], %[[V30]]
+// CHECK-NEXT: return %[[V26]], %[[V28]]
 func.func @cross_entropy(%x: tensor<4x8xbf16>, %t: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0, %1 = nn.cross_entropy %x, %t smoothing 0.125 : (tensor<4x8xbf16>, tensor<4xi32>) -> (tensor<4xf32>, tensor<4xf32>)
   return %0, %1 : tensor<4xf32>, tensor<4xf32>
@@ -408,13 +403,13 @@ func.func @cross_entropy(%x: tensor<4x8xbf16>, %t: tensor<4xi32>) -> (tensor<4xf
 // CHECK-LABEL: func.func @cross_entropy_grad(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<{{[^,]*}}>, %[[T:[a-z0-9]+]]: tensor<{{[^,]*}}>, %[[L:[a-z0-9]+]]: tensor<{{[^,]*}}>
 // CHECK-NEXT: %[[V0:.*]] = nn.reshape %[[T]] : tensor<4xi32> -> tensor<4x1xi32>
-// CHECK-NEXT: %[[V1:.*]] = nn.iota dim 0 : tensor<8xi32>
-// CHECK-NEXT: %[[V2:.*]] = nn.constant dense<0> : tensor<i32>
-// CHECK-NEXT: %[[V3:.*]] = nn.compare ge %[[V0]], %[[V2]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
-// CHECK-NEXT: %[[V4:.*]] = nn.constant dense<8> : tensor<i32>
-// CHECK-NEXT: %[[V5:.*]] = nn.compare lt %[[V0]], %[[V4]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
-// CHECK-NEXT: %[[V6:.*]] = nn.and %[[V3]], %[[V5]] : tensor<4x1xi1>
-// CHECK-NEXT: %[[V7:.*]] = nn.compare eq %[[V0]], %[[V1]] : (tensor<4x1xi32>, tensor<8xi32>) -> tensor<4x8xi1>
+// CHECK-NEXT: %[[V1:.*]] = nn.constant dense<0> : tensor<i32>
+// CHECK-NEXT: %[[V2:.*]] = nn.compare ge %[[V0]], %[[V1]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
+// CHECK-NEXT: %[[V3:.*]] = nn.constant dense<8> : tensor<i32>
+// CHECK-NEXT: %[[V4:.*]] = nn.compare lt %[[V0]], %[[V3]] : (tensor<4x1xi32>, tensor<i32>) -> tensor<4x1xi1>
+// CHECK-NEXT: %[[V5:.*]] = nn.and %[[V2]], %[[V4]] : tensor<4x1xi1>
+// CHECK-NEXT: %[[V6:.*]] = nn.iota dim 0 : tensor<8xi32>
+// CHECK-NEXT: %[[V7:.*]] = nn.compare eq %[[V0]], %[[V6]] : (tensor<4x1xi32>, tensor<8xi32>) -> tensor<4x8xi1>
 // CHECK-NEXT: %[[V8:.*]] = nn.reshape %[[L]] : tensor<4xf32> -> tensor<4x1xf32>
 // CHECK-NEXT: %[[V9:.*]] = nn.constant dense<0xFF800000> : tensor<f32>
 // CHECK-NEXT: %[[V10:.*]] = nn.compare eq %[[V8]], %[[V9]] : (tensor<4x1xf32>, tensor<f32>) -> tensor<4x1xi1>
@@ -426,7 +421,7 @@ func.func @cross_entropy(%x: tensor<4x8xbf16>, %t: tensor<4xi32>) -> (tensor<4xf
 // CHECK-NEXT: %[[V16:.*]] = nn.select %[[V7]], %[[V15]], %[[V11]] : (tensor<4x8xi1>, tensor<f32>, tensor<f32>) -> tensor<4x8xf32>
 // CHECK-NEXT: %[[V17:.*]] = nn.sub %[[V14]], %[[V16]] : tensor<4x8xf32>
 // CHECK-NEXT: %[[V18:.*]] = nn.mul %[[V8]], %[[V17]] : (tensor<4x1xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-// CHECK-NEXT: %[[V19:.*]] = nn.select %[[V6]], %[[V18]], %[[V11]] : (tensor<4x1xi1>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
+// CHECK-NEXT: %[[V19:.*]] = nn.select %[[V5]], %[[V18]], %[[V11]] : (tensor<4x1xi1>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
 // CHECK-NEXT: %[[V20:.*]] = nn.mul %[[V8]], %[[V14]] : (tensor<4x1xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
 // CHECK-NEXT: %[[V21:.*]] = nn.add %[[V19]], %[[V20]] : tensor<4x8xf32>
 // CHECK-NEXT: return %[[V21]]

@@ -37,7 +37,7 @@ func.func @two(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) attribute
 // CHECK-SAME: exec.extent = 32 : i64
 // CHECK: memref.alloca() {alignment = 64 : i64} : memref<64xf32>
 // CHECK: arith.maximumf
-// CHECK: math.exp {{.*}} vector<16xf32>
+// CHECK-COUNT-4: math.exp {{.*}} vector<16xf32>
 // CHECK-NOT: math.exp
 // CHECK: return
 func.func @softmax(%x: tensor<4x8x64xf32>) -> tensor<4x8x64xf32> attributes {exec.kernel} {
@@ -59,10 +59,12 @@ func.func @columns(%x: tensor<1024x768xf32>) -> tensor<768xf32> attributes {exec
 
 // -----
 
-// Reductions that do not depend on each other share a loop.
+// Reductions that do not depend on each other share a loop, in which four vectors
+// of a row go to accumulators of their own.
 // CHECK-LABEL: func.func @statistics(
 // CHECK: scf.for
-// CHECK: scf.for {{.*}} -> (vector<16xf32>, vector<16xf32>, f32, f32)
+// CHECK: scf.for {{.*}} to %c64{{.*}} step %c64
+// CHECK-COUNT-4: vector.load
 // CHECK-NOT: scf.for
 func.func @statistics(%x: tensor<8x64xf32>) -> (tensor<8xf32>, tensor<8xf32>) attributes {exec.kernel} {
   %y = nn.reduce sum %x dims [1] : (tensor<8x64xf32>) -> tensor<8xf32>
@@ -100,4 +102,35 @@ func.func @mask(%x: tensor<5xi1>) -> tensor<5xi1> attributes {exec.kernel} {
 func.func @other(%x: tensor<5xf32>) -> tensor<5xf32> {
   %y = nn.add %x, %x : tensor<5xf32>
   return %y : tensor<5xf32>
+}
+
+// -----
+
+// Rows of a large result go past the caches, from a whole line of it on (here in
+// another place than the operand), and the next row is fetched in the last two
+// passes over one.
+// CHECK-LABEL: func.func @large_rows(
+// CHECK: memref.extract_aligned_pointer_as_index
+// CHECK: memref.prefetch
+// CHECK: memref.prefetch
+// CHECK: scf.if
+// CHECK: vector.store {{.*}} {alignment = 64 : i64, nontemporal = true}
+// CHECK: } else {
+// CHECK: vector.store
+// CHECK-NOT: nontemporal
+// CHECK: return
+func.func @large_rows(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> attributes {exec.kernel} {
+  %y = nn.softmax %x dim 1 : tensor<4096x1024xf32>
+  return %y : tensor<4096x1024xf32>
+}
+
+// -----
+
+// A smaller one is left where the next kernel finds it.
+// CHECK-LABEL: func.func @small_rows(
+// CHECK-NOT: nontemporal
+// CHECK: return
+func.func @small_rows(%x: tensor<2048x1024xf32>) -> tensor<2048x1024xf32> attributes {exec.kernel} {
+  %y = nn.softmax %x dim 1 : tensor<2048x1024xf32>
+  return %y : tensor<2048x1024xf32>
 }

@@ -15,6 +15,7 @@
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
 
 using namespace mlir;
 using namespace sheaf;
@@ -103,7 +104,10 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error,
       return fail("linalg was not lowered");
   } else {
     PassManager pm(module.getContext());
-    pm.addPass(cpu::createLowerKernelsPass());
+    pm.addPass(route == Route::Streamed
+                   ? cpu::createLowerKernelsPass(/*vectorBytes=*/64,
+                                                 /*streamedBytes=*/1)
+                   : cpu::createLowerKernelsPass());
     if (failed(pm.run(module)))
       return fail("the kernels were not lowered");
   }
@@ -126,7 +130,8 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error,
       kernel.inPlace = pairs.asArrayRef().vec();
     result->kernels.push_back(kernel);
   });
-  if (failed(cpu::lowerKernelsToLLVM(module)))
+  bool wide = llvm::sys::getHostCPUFeatures().lookup("avx512f");
+  if (failed(cpu::lowerKernelsToLLVM(module, wide ? 64 : 32)))
     return fail("the kernels were not lowered to LLVM");
 
   auto context = std::make_unique<llvm::LLVMContext>();

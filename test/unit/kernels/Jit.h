@@ -31,6 +31,8 @@ public:
 
   enum class Route {
     Kernels,
+    /// The same, with all results taken for large ones.
+    Streamed,
     /// Through `nn-to-linalg` and upstream's bufferization and loops: the whole
     /// is one item.
     Linalg,
