@@ -304,6 +304,7 @@ std::string sheaf::helpText() {
          "products, forward\nand backward, without recomputation, over the "
          "step's time over the rate of a large product\nmeasured at start with "
          "the run's threads.\n\n"
+         "--version alone prints the version.\n\n"
          "Exit status: 0 done, 1 failed or not equal to the reference, 128 + "
          "signal when stopped.\n";
   return out;
