@@ -1,6 +1,7 @@
 //===- Compile.cpp - From model IR to an artifact -------------------------===//
 
 #include "compiler/Compile.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "runtime/include/sheaf/abi.h"
@@ -53,6 +54,7 @@ private:
   }
   LogicalResult runPasses(ModuleOp root, StringRef name, const Twine &pipeline);
   LogicalResult makeStep();
+  LogicalResult makeDevice();
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -124,6 +126,20 @@ LogicalResult Compilation::makeStep() {
   if (options.wide && failed(runPasses("widen", "nn-convert-floats{to=f64}")))
     return failure();
   return runPasses("simplify", "symbol-dce,canonicalize,cse,symbol-dce");
+}
+
+/// Floor 2 to what one device of the mesh does.
+LogicalResult Compilation::makeDevice() {
+  if (options.mesh.empty())
+    return success();
+  // Means over the step are sums and counts, which may be sharded.
+  return failure(failed(runPasses("strategy", "nn-decompose{ops=step_mean,step_sum},"
+                                              "dist-apply-strategy{mesh=" +
+                                                  options.mesh + " " + options.strategy +
+                                                  "}")) ||
+                 failed(runPasses("propagate", "dist-propagate")) ||
+                 failed(runPasses("partition",
+                                  "dist-partition,symbol-dce,canonicalize,dist-verify")));
 }
 
 /// Floor 2 to the placed program.
@@ -507,6 +523,9 @@ LogicalResult Compilation::run(StringRef path) {
   if (floor > options.emit)
     return module.emitError("is on a lower floor than the one asked for; a program only moves "
                             "down");
+  if (dist::MeshOp mesh = dist::getMesh(module))
+    return mesh.emitError("the module is on a mesh already; go on with the dist passes of "
+                          "sheaf-opt, or leave the mesh to --mesh");
   isModel = floor == Floor::Model;
   if (!isModel && (options.microbatches != 1 || options.recompute != "none"))
     return module.emitError("is a step already, whose microbatches and recomputation are "
@@ -524,6 +543,10 @@ LogicalResult Compilation::run(StringRef path) {
   if (floor <= Floor::Step && failed(makeStep()))
     return failure();
   if (options.emit == Floor::Step)
+    return writeText(path);
+  if (floor < Floor::Device && failed(makeDevice()))
+    return failure();
+  if (options.emit == Floor::Device)
     return writeText(path);
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();

@@ -22,7 +22,7 @@ void registerSheafDialects(mlir::DialectRegistry &registry);
 void registerSheafPasses();
 
 /// What the driver can print.
-enum class Floor { Model, Step, Exec, LLVM, Object, Artifact };
+enum class Floor { Model, Step, Device, Exec, LLVM, Object, Artifact };
 
 struct CompileOptions {
   Floor emit = Floor::Artifact;
@@ -38,6 +38,10 @@ struct CompileOptions {
   bool wide = false;
   /// Add `@f_gradient` for each public function of a module without a loss.
   bool differentiate = false;
+  /// Axes and sizes, outermost first, as in `dp=4,tp=2`; empty for one device.
+  std::string mesh;
+  /// How a step is spread over the mesh: options of `dist-apply-strategy`.
+  std::string strategy;
   /// Write the module after each phase to numbered files of this folder.
   std::string dumpPhasesTo;
 };

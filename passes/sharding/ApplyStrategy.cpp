@@ -209,7 +209,7 @@ private:
           for (auto &[factor, own] :
                toFactors(mesh, node.rule, node.rule.operands[i][dim], sharding,
                          complete)) {
-            if (!isShardable(node.rule.factors[factor]))
+            if (!isShardable(node.rule.factors[factor], own))
               return false;
             factors[factor] = own;
           }

@@ -151,8 +151,12 @@ RankedTensorType MeshInfo::localType(RankedTensorType type,
 // Rules
 //===----------------------------------------------------------------------===//
 
-bool sharding::isShardable(const nn::Factor &factor) {
+bool sharding::isShardable(const nn::Factor &factor,
+                           const DimSharding &sharding) {
   StringRef expansion = factor.expansion;
+  // Code that asks where a device's part begins knows no blocks.
+  if (sharding.blocks != 1 && !expansion.empty() && expansion != "global_mean")
+    return false;
   switch (factor.kind) {
   case nn::FactorKind::Parallel:
     return expansion.empty() || expansion == "masked_gather" ||

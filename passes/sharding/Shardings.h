@@ -98,8 +98,8 @@ private:
   std::vector<Atom> atoms;
 };
 
-/// Whether the code for sharding this factor exists.
-bool isShardable(const nn::Factor &factor);
+/// Whether the code for sharding this factor so exists.
+bool isShardable(const nn::Factor &factor, const DimSharding &sharding);
 
 /// What an op does with shardings: its values (operands, then results) and
 /// their factors. A value that has no say (a splat constant) is null.

@@ -29,6 +29,7 @@ static cl::opt<Floor> emit(
     cl::values(clEnumValN(Floor::Artifact, "artifact", "a shared object for sheaf-run (default)"),
                clEnumValN(Floor::Model, "model", "floor 1, the model"),
                clEnumValN(Floor::Step, "step", "floor 2, the training step on tensors"),
+               clEnumValN(Floor::Device, "device", "floor 3, what one device of the mesh does"),
                clEnumValN(Floor::Exec, "exec", "floor 5, the placed program on buffers"),
                clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
                clEnumValN(Floor::Object, "object", "the object code of the host program, without kernels")));
@@ -39,9 +40,17 @@ static cl::opt<std::string> cpu("cpu", cl::desc("Processor to make code for (def
 static cl::opt<std::string> precision("precision", cl::desc("fp32 (default), the model as written"),
                                       cl::init("fp32"), cl::cat(category));
 static cl::opt<std::string> mesh("mesh",
-                                 cl::desc("Devices: axes of pp, dp, cp, tp, ep and their sizes, "
-                                          "today each 1"),
+                                 cl::desc("Devices: axes of pp, dp, cp, tp, ep and their sizes; "
+                                          "more than one with --emit=device"),
                                  cl::value_desc("AXIS=N,..."), cl::cat(category));
+static cl::opt<int> zero("zero", cl::desc("Shard over dp: 0 nothing (default), 1 optimizer state, "
+                                          "2 gradients too, 3 parameters too"),
+                         cl::init(0), cl::value_desc("N"), cl::cat(category));
+static cl::opt<int64_t> zeroGroup("zero-group", cl::desc("Shard over so many devices of dp only"),
+                                  cl::init(0), cl::value_desc("N"), cl::cat(category));
+static cl::opt<bool> sequenceParallel("sequence-parallel",
+                                      cl::desc("Shard activations between blocks over tp"),
+                                      cl::cat(category));
 static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
                                      cl::init(1), cl::cat(category));
 static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
@@ -99,22 +108,35 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
-/// One device so far: every axis has size 1.
-static bool checkMesh(llvm::StringRef text) {
+/// The axes in the order of devices, pp outermost and tp innermost; those of size 1
+/// are left out.
+static bool readMesh(llvm::StringRef text, Floor emit, std::string &mesh) {
+  constexpr llvm::StringLiteral order[] = {"pp", "dp", "cp", "tp", "ep"};
+  llvm::StringMap<int64_t> sizes;
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef part : parts) {
     auto [axis, size] = part.split('=');
     int64_t value = 0;
-    if (!llvm::is_contained({"pp", "dp", "cp", "tp", "ep"}, axis))
+    if (!llvm::is_contained(order, axis))
       return fail("--mesh has the axis '" + axis + "', expected pp, dp, cp, tp or ep"), false;
     if (size.getAsInteger(10, value) || value < 1)
       return fail("--mesh has '" + part + "', expected " + axis + "=N with N of at least 1"), false;
-    if (value > 1)
+    if (!sizes.try_emplace(axis, value).second)
+      return fail("--mesh has the axis '" + axis + "' twice"), false;
+    if (value > 1 && !llvm::is_contained({"dp", "tp"}, axis))
+      return fail("--mesh has " + axis + "=" + size + "; dp and tp are all that is supported, "
+                  "expected " + axis + "=1"),
+             false;
+    if (value > 1 && emit > Floor::Device)
       return fail("--mesh has " + axis + "=" + size + ", which needs " + size +
-                  " devices; one device is all that is supported, expected " + axis + "=1"),
+                  " devices; --emit=device is as far as several devices go, expected that or " +
+                  axis + "=1"),
              false;
   }
+  for (llvm::StringRef axis : order)
+    if (sizes.lookup(axis) > 1)
+      mesh += (mesh.empty() ? "" : ",") + axis.str() + "=" + std::to_string(sizes[axis]);
   return true;
 }
 
@@ -151,8 +173,13 @@ int main(int argc, char **argv) {
   if (precision != "fp32")
     return fail(llvm::Twine("unknown --precision=") + precision +
                 ", expected fp32; the types of the model's tensors are kept");
-  if (!checkMesh(mesh))
+  if (zero < 0 || zero > 3)
+    return fail("--zero=" + llvm::Twine(zero) + ", expected 0 to 3");
+  if (!readMesh(mesh, options.emit, options.mesh))
     return 1;
+  options.strategy = ("zero=" + llvm::Twine(zero) + " zero-group=" + llvm::Twine(zeroGroup) +
+                      " sequence-parallel=" + (sequenceParallel ? "true" : "false"))
+                         .str();
   if (optLevel < '0' || optLevel > '3')
     return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
                 ", expected -O0, -O1, -O2 or -O3");
