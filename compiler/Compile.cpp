@@ -4,6 +4,7 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "passes/sharding/Explain.h"
 #include "runtime/include/sheaf/abi.h"
 #include "support/Version.h"
 #include "support/WriteFile.h"
@@ -58,6 +59,7 @@ private:
   LogicalResult runPasses(ModuleOp root, StringRef name, const Twine &pipeline);
   LogicalResult makeStep();
   LogicalResult makeDevice();
+  LogicalResult explain();
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -149,6 +151,66 @@ LogicalResult Compilation::makeDevice() {
       failed(runPasses("partition", "dist-partition,symbol-dce,canonicalize,cse,dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
+  return success();
+}
+
+/// Bytes of a device by kind, of the placed entry.
+static llvm::json::Object explainMemory(const llvm::json::Object &manifest, StringRef name) {
+  llvm::json::Object memory;
+  const llvm::json::Object *entry = manifest.getObject("entries")->getObject(name);
+  if (!entry)
+    return memory;
+  auto add = [&](StringRef kind, int64_t bytes) {
+    memory[kind] = memory.getInteger(kind).value_or(0) + bytes;
+  };
+  for (const llvm::json::Value &index : *entry->getArray("arguments")) {
+    const llvm::json::Object &buffer =
+        *(*manifest.getArray("buffers"))[*index.getAsInteger()].getAsObject();
+    int64_t elements = 1;
+    for (const llvm::json::Value &size : *buffer.getArray("shape"))
+      elements *= *size.getAsInteger();
+    StringRef type = *buffer.getString("dtype");
+    int64_t width = type.ends_with("64") ? 8 : type.ends_with("32") ? 4 : type.ends_with("16") ? 2 : 1;
+    add(*buffer.getString("kind"), elements * width);
+  }
+  for (auto &[kind, bytes] : *entry->getObject("arena"))
+    add(kind, *bytes.getAsInteger());
+  return memory;
+}
+
+/// What a step sends and what it holds.
+LogicalResult Compilation::explain() {
+  auto step = module.lookupSymbol<func::FuncOp>("step");
+  if (!step)
+    return module.emitError("has no training step to explain; --explain needs a model with @loss");
+  llvm::json::Array collectives = sharding::explainCollectives(step);
+  // Placed on the side: the module goes on from where it is.
+  ModuleOp whole = module;
+  OwningOpRef<ModuleOp> copy = module.clone();
+  module = *copy;
+  LogicalResult placed = makeExec();
+  FailureOr<llvm::json::Object> entries = failure();
+  if (succeeded(placed))
+    entries = describeEntries(module);
+  module = whole;
+  if (failed(entries))
+    return failure();
+  llvm::json::Object memory = explainMemory(*entries, "step");
+  if (options.explain == CompileOptions::Explain::Json) {
+    llvm::json::Object all{{"collectives", std::move(collectives)},
+                           {"memory", std::move(memory)}};
+    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(all))) << "\n";
+    return success();
+  }
+  sharding::printCollectives(collectives, llvm::outs());
+  int64_t sum = 0;
+  llvm::outs() << "memory of a device:";
+  for (auto &[kind, bytes] : memory)
+    if (int64_t count = *bytes.getAsInteger()) {
+      llvm::outs() << " " << StringRef(kind) << " " << count;
+      sum += count;
+    }
+  llvm::outs() << ", in all " << sum << " bytes\n";
   return success();
 }
 
@@ -571,6 +633,10 @@ LogicalResult Compilation::run(StringRef path) {
     return writeText(path);
   if (floor <= Floor::Step && failed(makeDevice()))
     return failure();
+  if (options.explain != CompileOptions::Explain::No && failed(explain()))
+    return failure();
+  if (path.empty())
+    return success();
   if (options.emit == Floor::Device)
     return writeText(path);
   if (floor < Floor::Exec && failed(makeExec()))

@@ -49,12 +49,15 @@ struct CompileOptions {
   bool differentiate = false;
   /// Say which ops one kernel computes, and which not, and why.
   bool printFusion = false;
+  /// Print every collective of a step, with its cost and reason, and what a device's
+  /// memory holds.
+  enum class Explain { No, Table, Json } explain = Explain::No;
   /// Write the module after each phase to numbered files of this folder.
   std::string dumpPhasesTo;
 };
 
 /// Takes `module` down to `options.emit` and writes it to `path` ("-": standard
-/// output, text floors only). On failure a diagnostic says why and nothing is
+/// output, text floors only; "": nowhere, for an explanation alone). On failure a diagnostic says why and nothing is
 /// written. The phases, their passes, code generation and the link are timed in
 /// `timing`.
 mlir::LogicalResult compile(mlir::ModuleOp module, const CompileOptions &options,

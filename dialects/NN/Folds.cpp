@@ -564,6 +564,11 @@ static LogicalResult hasRule(PatternRewriter &rewriter, Operation *op) {
   return rewriter.notifyMatchFailure(op, "op has an nn.rule of its own");
 }
 
+/// Where a sum is not complete its type says so: it stays the op that it is.
+static LogicalResult hasEncoding(PatternRewriter &rewriter, Operation *op) {
+  return rewriter.notifyMatchFailure(op, "the result has an encoding");
+}
+
 namespace {
 /// a + -b is a - b.
 struct AddOfNeg : OpRewritePattern<AddOp> {
@@ -610,6 +615,8 @@ struct ReduceOfUnitDims : OpRewritePattern<ReduceOp> {
                                 PatternRewriter &rewriter) const override {
     if (op->hasAttr(kRuleAttr))
       return hasRule(rewriter, op);
+    if (op.getType().getEncoding())
+      return hasEncoding(rewriter, op);
     RankedTensorType type = op.getInput().getType();
     SmallVector<int64_t> dims;
     for (int64_t dim : op.getDims())
@@ -656,6 +663,8 @@ struct EinsumOfOne : OpRewritePattern<EinsumOp> {
       return hasRule(rewriter, op);
     if (op.getInputs().size() != 1)
       return rewriter.notifyMatchFailure(op, "two operands");
+    if (op.getType().getEncoding())
+      return hasEncoding(rewriter, op);
     Value value = op.getInputs().front();
     Type from = cast<RankedTensorType>(value.getType()).getElementType();
     Type to = op.getType().getElementType();

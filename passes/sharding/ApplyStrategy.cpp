@@ -26,10 +26,6 @@ constexpr llvm::StringLiteral kBatchAxis = "dp", kSequenceAxis = "tp";
 constexpr llvm::StringLiteral kSequence = "seq", kBatch = "batch",
                               kEmbed = "embed";
 
-/// On the mesh while the strategy is applied: a sub-axis that is going to be
-/// used.
-constexpr llvm::StringLiteral kSubAxis = "dist.sub_axis";
-
 /// A parameter's shardings: as it is used, and with ZeRO's axes added.
 struct Parameter {
   ValueSharding used, sharded;
@@ -61,6 +57,7 @@ public:
           << zero << ", expected 0 to 3";
       return failure();
     }
+    usedAxes = MeshInfo::usedBy(module);
     if (failed(findSharedAxis()) || failed(findZeroAxes()))
       return failure();
 
@@ -72,7 +69,6 @@ public:
         shardEntry(function);
     if (options.sequenceParallel)
       shardSequence();
-    mesh.op->removeAttr(kSubAxis);
     return success();
   }
 
@@ -86,8 +82,8 @@ private:
   SymbolTableCollection symbols;
   llvm::StringMap<Parameter> parameters;
   SmallVector<int> zeroAxes;
-  /// Sub-axes that the strategy uses.
-  SmallVector<Attribute> subAxes;
+  /// Sub-axes that the strategy uses, and those that the module did before.
+  SmallVector<dist::AxisAttr> subAxes, usedAxes;
   /// The part of tp over which key and value heads are sharded; 0 for all of
   /// it.
   int64_t sharedPart = 0;
@@ -174,6 +170,18 @@ private:
     return false;
   }
 
+  /// The argument of the callee that a call's operand becomes; null elsewhere.
+  Value argumentFor(OpOperand &use) {
+    auto call = dyn_cast<func::CallOp>(use.getOwner());
+    if (!call)
+      return nullptr;
+    auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+        call, call.getCalleeAttr());
+    return callee && !callee.isExternal()
+               ? callee.getArgument(use.getOperandNumber())
+               : nullptr;
+  }
+
   /// Whether axes on dimension `dim` of `value` reach the ops that compute with
   /// them. Ops with one operand only move elements.
   bool survives(Value value, unsigned dim, const DimSharding &sharding,
@@ -185,6 +193,11 @@ private:
       if (isa<dist::ConstraintOp>(user) ||
           user->hasTrait<OpTrait::IsTerminator>())
         continue;
+      if (Value argument = argumentFor(use)) {
+        if (!survives(argument, dim, sharding, depth + 1))
+          return false;
+        continue;
+      }
       SmallVector<Node, 0> nodes;
       appendNodes(user, symbols, nodes);
       for (Node &node : nodes)
@@ -196,7 +209,7 @@ private:
           for (auto &[factor, own] :
                toFactors(mesh, node.rule, node.rule.operands[i][dim], sharding,
                          complete)) {
-            if (!isShardable(node.rule.factors[factor]))
+            if (!isShardable(node.rule.factors[factor], own))
               return false;
             factors[factor] = own;
           }
@@ -251,9 +264,14 @@ private:
   bool isCut(Value value, unsigned dim, int64_t blocks, int depth = 0) {
     if (depth > 8)
       return false;
-    for (Operation *user : value.getUsers()) {
+    for (OpOperand &use : value.getUses()) {
+      if (Value argument = argumentFor(use)) {
+        if (isCut(argument, dim, blocks, depth + 1))
+          return true;
+        continue;
+      }
       SmallVector<Node, 0> nodes;
-      appendNodes(user, symbols, nodes);
+      appendNodes(use.getOwner(), symbols, nodes);
       for (Node &node : nodes)
         for (unsigned i = 0; i < node.numOperands; ++i) {
           if (node.values[i] != value)
@@ -303,8 +321,9 @@ private:
   }
 
   LogicalResult cutMesh() {
-    mesh.op->setAttr(kSubAxis, ArrayAttr::get(context, subAxes));
-    FailureOr<MeshInfo> again = MeshInfo::get(module);
+    SmallVector<dist::AxisAttr> axes = usedAxes;
+    llvm::append_range(axes, subAxes);
+    FailureOr<MeshInfo> again = MeshInfo::get(mesh.op, axes);
     if (failed(again))
       return failure();
     mesh = std::move(*again);
@@ -315,7 +334,7 @@ private:
   /// sharded; 1 where there is none.
   int64_t largestPart(BlockArgument argument, unsigned dim, StringRef axis) {
     int64_t devices = mesh.sizeOf(atomsOf(axis)), found = 1;
-    SmallVector<Attribute> before = subAxes;
+    SmallVector<dist::AxisAttr> before = subAxes;
     for (int64_t size = devices - 1; size > 1 && found == 1; --size) {
       if (devices % size != 0)
         continue;

@@ -4,9 +4,11 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/JSON.h"
+#include <map>
 
 namespace sheaf {
 #define GEN_PASS_DEF_DISTEXPLAIN
@@ -92,6 +94,56 @@ struct Explanation {
   }
 };
 
+} // namespace
+
+llvm::json::Array sharding::explainCollectives(func::FuncOp entry) {
+  dist::MeshOp mesh = dist::getMesh(entry->getParentOfType<ModuleOp>());
+  if (!mesh)
+    return {};
+  Explanation explanation;
+  explanation.visit(entry.front(), 1);
+  for (auto [op, count] : explanation.times)
+    explanation.add(cast<dist::CollectiveOpInterface>(op), mesh, count);
+  return std::move(explanation.list);
+}
+
+void sharding::printCollectives(const llvm::json::Array &collectives, llvm::raw_ostream &os) {
+  os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14} {6,-9}  {7}\n", "kind", "axes",
+                      "group", "elements", "count", "wire bytes", "phase", "why");
+  std::map<std::string, std::pair<double, int64_t>> totals;
+  int64_t scalars = 0;
+  for (const llvm::json::Value &value : collectives) {
+    const llvm::json::Object &entry = *value.getAsObject();
+    int64_t count = entry.getInteger("count").value_or(0);
+    if (entry.get("purpose")) {
+      scalars += count;
+      continue;
+    }
+    std::string axes;
+    for (const llvm::json::Value &axis : *entry.getArray("axes"))
+      axes += (axes.empty() ? "" : ",") + axis.getAsString()->str();
+    double bytes = entry.getNumber("wire_bytes").value_or(0);
+    auto &[sum, times] = totals[axes];
+    sum += bytes * count;
+    times += count;
+    const llvm::json::Object *reason = entry.getObject("reason");
+    auto text = [&](StringRef key) {
+      return reason ? reason->getString(key).value_or("") : StringRef();
+    };
+    os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14:f0} {6,-9}  {7}{8}{9}\n",
+                        entry.getString("kind").value_or(""), axes,
+                        entry.getInteger("group").value_or(0),
+                        entry.getInteger("elements").value_or(0), count, bytes,
+                        entry.getString("phase").value_or(""), text("text"),
+                        text("loc").empty() ? "" : "  ", text("loc"));
+  }
+  for (auto &[axes, total] : totals)
+    os << llvm::formatv("in all over {0}: {1} times, {2:f0} bytes sent by each device a step\n",
+                        axes, total.second, total.first);
+  os << scalars << " reductions of scalars\n";
+}
+
+namespace {
 struct DistExplain : sheaf::impl::DistExplainBase<DistExplain> {
   using DistExplainBase::DistExplainBase;
 
@@ -103,12 +155,8 @@ struct DistExplain : sheaf::impl::DistExplainBase<DistExplain> {
           << (mesh ? "function @" + function : std::string("mesh"));
       return signalPassFailure();
     }
-    Explanation explanation;
-    explanation.visit(entry.front(), 1);
-    for (auto [op, count] : explanation.times)
-      explanation.add(cast<dist::CollectiveOpInterface>(op), mesh, count);
-    llvm::outs() << llvm::formatv(
-                        "{0:2}", llvm::json::Value(std::move(explanation.list)))
+    llvm::outs() << llvm::formatv("{0:2}",
+                                  llvm::json::Value(sharding::explainCollectives(entry)))
                  << "\n";
     markAllAnalysesPreserved();
   }

@@ -106,7 +106,7 @@ void Plan::planOp(Operation *op) {
       int64_t weight = tensorOf(value).getNumElements();
       for (auto &[factor, own] :
            toFactors(mesh, plan.rule, dim, sharding.dims[d], complete)) {
-        if (!isShardable(plan.rule.factors[factor]))
+        if (!isShardable(plan.rule.factors[factor], own))
           continue;
         Wish &wish = wishes[factor];
         auto key = [](int64_t priority, size_t length, int64_t weight) {

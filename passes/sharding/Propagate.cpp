@@ -196,7 +196,7 @@ private:
         bool complete;
         for (auto &[factor, own] : toFactors(
                  mesh, node.rule, dim, state.sharding.dims[d], complete)) {
-          if (!isShardable(node.rule.factors[factor]))
+          if (!isShardable(node.rule.factors[factor], own))
             continue;
           Best &entry = best[factor];
           const SmallVector<int, 2> &a = entry.sharding.axes, &b = own.axes;

@@ -2,6 +2,8 @@
 
 #include "passes/sharding/Shardings.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 #include <set>
 
 using namespace mlir;
@@ -12,6 +14,26 @@ using namespace sheaf::sharding;
 // Mesh
 //===----------------------------------------------------------------------===//
 
+SmallVector<dist::AxisAttr> MeshInfo::usedBy(ModuleOp module) {
+  llvm::SetVector<dist::AxisAttr> used;
+  auto add = [&](Attribute attribute) {
+    attribute.walk([&](dist::AxisAttr axis) {
+      if (!axis.isWhole())
+        used.insert(axis);
+    });
+  };
+  // The same few attributes are on many ops.
+  llvm::DenseSet<Attribute> seen;
+  module.walk([&](Operation *op) {
+    for (NamedAttribute attribute : op->getAttrs())
+      if ((attribute.getName().getValue().starts_with("dist.") ||
+           isa<dist::ConstraintOp, FunctionOpInterface>(op)) &&
+          seen.insert(attribute.getValue()).second)
+        add(attribute.getValue());
+  });
+  return used.takeVector();
+}
+
 FailureOr<MeshInfo> MeshInfo::get(ModuleOp module) {
   dist::MeshOp op = dist::getMesh(module);
   if (!op) {
@@ -19,24 +41,19 @@ FailureOr<MeshInfo> MeshInfo::get(ModuleOp module) {
                      "dist-apply-strategy");
     return failure();
   }
+  return get(op, usedBy(module));
+}
+
+FailureOr<MeshInfo> MeshInfo::get(dist::MeshOp op,
+                                  ArrayRef<dist::AxisAttr> used) {
   // The places where an axis is cut, as strides from outside.
   llvm::StringMap<std::set<int64_t>> cuts;
   for (auto axis : op.getAxes().getAsRange<dist::MeshAxisAttr>())
     cuts[axis.getName()] = {1, axis.getSize()};
-  auto cut = [&](Attribute attribute) {
-    attribute.walk([&](dist::AxisAttr axis) {
-      if (!axis.isWhole()) {
-        cuts[axis.getName()].insert(axis.getOuter());
-        cuts[axis.getName()].insert(axis.getOuter() * axis.getSize());
-      }
-    });
-  };
-  module.walk([&](Operation *inner) {
-    for (NamedAttribute attribute : inner->getAttrs())
-      if (attribute.getName().getValue().starts_with("dist.") ||
-          isa<dist::ConstraintOp, FunctionOpInterface>(inner))
-        cut(attribute.getValue());
-  });
+  for (dist::AxisAttr axis : used) {
+    cuts[axis.getName()].insert(axis.getOuter());
+    cuts[axis.getName()].insert(axis.getOuter() * axis.getSize());
+  }
 
   MeshInfo info;
   info.op = op;
@@ -134,8 +151,12 @@ RankedTensorType MeshInfo::localType(RankedTensorType type,
 // Rules
 //===----------------------------------------------------------------------===//
 
-bool sharding::isShardable(const nn::Factor &factor) {
+bool sharding::isShardable(const nn::Factor &factor,
+                           const DimSharding &sharding) {
   StringRef expansion = factor.expansion;
+  // Code that asks where a device's part begins knows no blocks.
+  if (sharding.blocks != 1 && !expansion.empty() && expansion != "global_mean")
+    return false;
   switch (factor.kind) {
   case nn::FactorKind::Parallel:
     return expansion.empty() || expansion == "masked_gather" ||

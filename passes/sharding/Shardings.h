@@ -58,6 +58,11 @@ public:
   /// Cuts the axes of the module's mesh at the sub-axes that it uses. Complains
   /// where there is no mesh or where sub-axes cross.
   static mlir::FailureOr<MeshInfo> get(mlir::ModuleOp module);
+  /// The same with the sub-axes given.
+  static mlir::FailureOr<MeshInfo> get(dist::MeshOp mesh,
+                                       llvm::ArrayRef<dist::AxisAttr> used);
+  /// The sub-axes that a module uses.
+  static llvm::SmallVector<dist::AxisAttr> usedBy(mlir::ModuleOp module);
 
   dist::MeshOp op;
   planner::Planner planner{planner::Mesh()};
@@ -93,8 +98,8 @@ private:
   std::vector<Atom> atoms;
 };
 
-/// Whether the code for sharding this factor exists.
-bool isShardable(const nn::Factor &factor);
+/// Whether the code for sharding this factor so exists.
+bool isShardable(const nn::Factor &factor, const DimSharding &sharding);
 
 /// What an op does with shardings: its values (operands, then results) and
 /// their factors. A value that has no say (a splat constant) is null.

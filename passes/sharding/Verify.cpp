@@ -84,22 +84,13 @@ struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
                  << givenBy << ", which is partial over " << axesOf(given)
                  << ", to operand " << i
                  << ", which is not; make it so by dist.make_partial";
-    // A reshape may be what is left of a reduction over a local size of 1.
-    bool reduces = isa<nn::ReshapeOp>(op) ||
-                   llvm::any_of(rule->factors, [](const nn::Factor &factor) {
-                     return factor.kind == nn::FactorKind::Reduction;
-                   });
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
-      dist::PartialAttr partial = dist::getPartial(result.getType());
-      if (given && !partial)
+      // That a result is partial by the op's own sum does not show here: a
+      // local size of 1 has no factor.
+      if (given && !dist::getPartial(result.getType()))
         return op->emitOpError("result ")
                << i << " is not partial, but operand " << givenBy
                << " is, over " << axesOf(given);
-      if (partial && !given && !reduces &&
-          !op->hasTrait<OpTrait::ConstantLike>())
-        return op->emitOpError("result ")
-               << i << " is partial over " << axesOf(partial)
-               << ", but the op reduces nothing and no operand is";
     }
     return success();
   }

@@ -54,6 +54,11 @@ static cl::opt<int64_t> zeroGroup("zero-group",
 static cl::opt<bool> sequenceParallel(
     "sequence-parallel", cl::desc("Shard activations between blocks along the sequence, over tp"),
     cl::cat(category));
+static cl::opt<std::string> explain(
+    "explain", cl::ValueOptional,
+    cl::desc("Print every collective of a step, what it costs and why it is there, and the "
+             "memory of a device; =json for programs. Without -o nothing is written"),
+    cl::value_desc("json"), cl::cat(category));
 static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
                                      cl::init(1), cl::cat(category));
 static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
@@ -180,6 +185,13 @@ int main(int argc, char **argv) {
     return 1;
   if (zero < 0 || zero > 3)
     return fail("unknown --zero=" + llvm::Twine(zero) + ", expected 0, 1, 2 or 3");
+  if (explain.getNumOccurrences()) {
+    if (!explain.empty() && explain != "json")
+      return fail(llvm::Twine("unknown --explain=") + explain +
+                  ", expected --explain or --explain=json");
+    options.explain = explain.empty() ? sheaf::CompileOptions::Explain::Table
+                                      : sheaf::CompileOptions::Explain::Json;
+  }
   options.zero = zero;
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
@@ -214,11 +226,12 @@ int main(int argc, char **argv) {
     options.scalars[scalar.option.ArgStr.str()] = std::string(text);
   }
   bool isText = options.emit < Floor::Object;
-  if (output.empty() && !isText)
+  bool explains = explain.getNumOccurrences() != 0;
+  if (output.empty() && !isText && !explains)
     return fail("an artifact needs a file: give -o FILE");
-  // A copy: the linker inside resets all command-line options.
-  const std::string path(output.empty() ? llvm::StringRef("-")
-                                        : llvm::StringRef(output.getValue()));
+  // Standard output is the explanation's. A copy: the linker inside resets all
+  // command-line options.
+  const std::string path(!output.empty() ? output.getValue() : explains ? "" : "-");
 
   mlir::DialectRegistry registry;
   sheaf::registerSheafDialects(registry);

@@ -48,15 +48,6 @@ func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>, %y: tensor<4
 // -----
 
 dist.mesh @mesh ["tp" = 2]
-func.func private @f(%x: tensor<4xf32>) {
-  // expected-error@+1 {{result 0 is partial over "tp", but the op reduces nothing and no operand is}}
-  %z = nn.mul %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
-  return
-}
-
-// -----
-
-dist.mesh @mesh ["tp" = 2]
 // expected-error@+1 {{argument 0 of the entry @step is partial over "tp"; what an entry is given or gives must be reduced, for instance by dist.all_reduce}}
 func.func @step(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
   return
