@@ -67,7 +67,10 @@ void Program::call(const std::string &name) {
                           communicator.rank};
   int32_t code = artifact.functions[&entry - manifest.entries.data()](&context);
   // The others are told before this rank's buffers go.
-  auto failRank = [&](const std::string &message) {
+  auto failRank = [&](std::string message) {
+    // The root's other failures are the run's, not its rank's.
+    if (communicator.isRoot() && communicator.ranks() > 1)
+      message = "rank 0: " + message;
     communicator.abort(message);
     communicator.abandon();
     throw Error(message);
