@@ -10,7 +10,7 @@ case $build in /*) ;; *) build=$PWD/$build ;; esac
 packages=(
   g++ cmake ninja-build ccache
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22-tools liblld-22-dev zlib1g-dev libzstd-dev
-  libopenblas-pthread-dev libfmt-dev nlohmann-json3-dev libgtest-dev
+  libopenblas-pthread-dev libfmt-dev nlohmann-json3-dev libgtest-dev libopenmpi-dev openmpi-bin
   python3 python3-numpy)
 missing=()
 for package in "${packages[@]}"; do

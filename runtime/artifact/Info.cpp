@@ -31,7 +31,11 @@ std::string sheaf::describe(const Artifact &artifact) {
   line("target      {}{}{}", m.target, m.cpu.empty() ? "" : ", ", m.cpu);
   if (!m.cpuFeatures.empty())
     line("features    {}", fmt::join(m.cpuFeatures, " "));
-  line("ranks       {}", m.ranks);
+  std::vector<std::string> axes;
+  for (const MeshAxis &axis : m.mesh.axes)
+    axes.push_back(fmt::format("{}={}", axis.name, axis.size));
+  line("ranks       {}{}", m.ranks,
+       axes.empty() ? "" : fmt::format(", mesh {}", fmt::join(axes, ",")));
   if (m.model.batch) {
     line("model       {}: batch {} x seq {}, vocab {}, {} microbatch{}",
          m.model.name, m.model.batch, m.model.sequence, m.model.vocab,
@@ -97,8 +101,11 @@ std::string sheaf::describe(const Artifact &artifact) {
   line("parameters");
   for (const BufferInfo &buffer : m.buffers)
     if (buffer.kind == BufferKind::Parameter)
-      line("  {:<48} {:<6} {}{}", buffer.name, typeName(buffer.type),
-           shapeText(buffer.shape), buffer.frozen ? " frozen" : "");
+      line("  {:<48} {:<6} {}{}{}", buffer.name, typeName(buffer.type),
+           shapeText(buffer.layout.global), buffer.frozen ? " frozen" : "",
+           buffer.layout.isSharded()
+               ? fmt::format(", {} a rank", shapeText(buffer.shape))
+               : "");
 
   std::map<std::string, std::tuple<int, double, double>> byKind;
   for (const KernelInfo &kernel : m.kernels) {

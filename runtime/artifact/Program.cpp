@@ -71,7 +71,10 @@ void Program::call(const std::string &name) {
   if (device.profile)
     device.profile->endStep();
   // The others are told before this rank's buffers go.
-  auto failRank = [&](const std::string &message) {
+  auto failRank = [&](std::string message) {
+    // The root's other failures are the run's, not its rank's.
+    if (communicator.isRoot() && communicator.ranks() > 1)
+      message = "rank 0: " + message;
     communicator.abort(message);
     communicator.abandon();
     throw Error(message);

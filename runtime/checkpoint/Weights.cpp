@@ -46,8 +46,9 @@ void sheaf::readPart(Program &program, int index, const SafetensorsFile &file,
                      const SafetensorsFile::Tensor &tensor) {
   const BufferInfo &buffer = program.manifest.buffers[index];
   char *to = static_cast<char *>(program.data(index));
+  // All ones is -1: the target that no loss counts.
   if (buffer.layout.isSharded())
-    std::memset(to, 0, buffer.bytes);
+    std::memset(to, buffer.role == BatchRole::Targets ? 0xff : 0, buffer.bytes);
   buffer.layout.forEachRun(
       program.communicator().rank, [&](int64_t local, int64_t global, int64_t length) {
         file.readRange(tensor, buffer.type, global, length,

@@ -98,7 +98,10 @@ public:
       : Communicator(rank, mesh), world(world), me(world.ranks[rank]) {}
 
   bool failed() const override { return world.failed.load(std::memory_order_relaxed); }
-  void abort(const std::string &message) noexcept override { world.fail(rank, message); }
+  void abort(const std::string &message) noexcept override {
+    if (world.count > 1) // alone, there is nobody to tell
+      world.fail(rank, message);
+  }
   void end() noexcept override {
     me.ended.store(true, std::memory_order_seq_cst);
     world.ringAll(); // whoever waits for this rank looks again

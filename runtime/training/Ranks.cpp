@@ -101,7 +101,7 @@ int onThreads(const RunOptions &options, const Artifact &artifact,
     // What all ranks say, such as that a file is missing, is no rank's own.
     bool isShared = std::all_of(messages.begin(), messages.end(),
                                 [&](const std::string &m) { return m == messages[0]; });
-    std::string head = isShared ? "" : fmt::format("rank {}: ", rank);
+    std::string head = isShared || rank == 0 ? "" : fmt::format("rank {}: ", rank);
     fmt::print(stderr, "sheaf-run: error: {}{}\n", head, message);
     std::fflush(nullptr);
     if (!areBack)
@@ -152,14 +152,16 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     if (!message.empty())
       fmt::print(stderr, "sheaf-run: error: {}{}\n",
-                 mpi.size() > 1 ? fmt::format("rank {}: ", mpi.rank()) : "", message);
+                 mpi.rank() > 0 ? fmt::format("rank {}: ", mpi.rank()) : "", message);
     std::fflush(nullptr);
     mpi.abort();
   }
 }
 } // namespace
 
-int sheaf::localRanks(int ranks) { return startedProcesses() ? 1 : ranks; }
+int sheaf::localRanks(int ranks) {
+  return startedProcesses() ? std::min(ranks, processesOnMachine()) : ranks;
+}
 
 int sheaf::onRanks(const RunOptions &options, const Artifact &artifact,
                    const std::function<int(CpuDevice &)> &body) {

@@ -2,6 +2,7 @@
 #include "sheaf/Error.h"
 #include "sheaf/Files.h"
 #include "sheaf/Matmul.h"
+#include "sheaf/Mpi.h"
 #include "sheaf/Training.h"
 #include "sheaf/Weights.h"
 #include <algorithm>
@@ -355,7 +356,7 @@ void Training::reportMemory() {
   int64_t promise = manifest.entry("step").arenaBytes;
   if (!options.evalData.empty())
     promise = std::max(promise, manifest.entry("loss").arenaBytes);
-  promise *= localRanks(comm.ranks());
+  promise *= startedProcesses() ? 1 : comm.ranks();
   int64_t grown = peakMemory() - residentBefore;
   fmt::print("memory: before {} peak {} promised {} bytes; grown by {}, {:+.1f}% of the "
              "promise{}\n",
@@ -415,10 +416,16 @@ int Training::run() {
   }
   // Before any buffer is there, so that its memory is free again. It also makes
   // BLAS allocate what it keeps for each thread.
-  // All ranks at once: they share the machine in the steps, too.
+  // The root measures for its machine, while the others wait.
   if (steps > 0) {
+    if (isRoot && comm.ranks() > 1) {
+      int local = localRanks(comm.ranks());
+      ThreadPool pool(program.device.pool.threads() * local);
+      peak = measurePeak(pool, type) * comm.ranks() / local;
+    } else if (isRoot) {
+      peak = measurePeak(program.device.pool, type);
+    }
     comm.barrier();
-    peak = comm.agreeSum(measurePeak(program.device.pool, type));
   }
   start();
   if (steps > 0 && manifest.find(BufferKind::Result, "loss") < 0)

@@ -53,7 +53,7 @@ struct RunOptions {
 int onRanks(const RunOptions &options, const Artifact &artifact,
             const std::function<int(CpuDevice &)> &body);
 
-/// How many of a run's ranks are threads of this process.
+/// How many of a run's ranks are on this machine.
 int localRanks(int ranks);
 
 /// Set by a signal that asks the run to end after the current step.

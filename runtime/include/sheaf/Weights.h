@@ -29,7 +29,8 @@ void writeTensors(const Program &program, const std::string &path,
                   const std::vector<NamedTensor> &tensors,
                   const std::map<std::string, std::string> &metadata = {});
 
-/// Reads this rank's part of a buffer from the whole tensor; padding is zero.
+/// Reads this rank's part of a buffer from the whole tensor; padding is
+/// zero, of targets -1.
 void readPart(Program &program, int index, const SafetensorsFile &file,
               const SafetensorsFile::Tensor &tensor);
 

@@ -1,6 +1,7 @@
 // Collectives between the ranks of a mesh, against plain loops over all ranks'
 // buffers, on the transport between threads.
 
+#include "CollectiveCases.h"
 #include "RankSupport.h"
 #include "sheaf/Mesh.h"
 #include <atomic>
@@ -11,72 +12,6 @@
 
 using namespace sheaf;
 using namespace sheaf::test;
-
-namespace {
-SheafCollective over(const Mesh &mesh, const std::vector<std::string> &axes,
-                     SheafCollectiveKind kind, int64_t elements,
-                     SheafType type = SHEAF_F32) {
-  SheafCollective c = {};
-  c.kind = kind;
-  c.type = type;
-  c.id = -1;
-  c.elements = elements;
-  c.send_slices = c.receive_slices = 1;
-  for (const std::string &axis : axes) {
-    AxisPart part = mesh.parse(axis);
-    c.size[c.axis_count] = part.size;
-    c.stride[c.axis_count++] = part.stride;
-  }
-  return c;
-}
-
-/// Varying signs and magnitudes: sums depend on their order.
-float sample(int rank, int64_t i) {
-  return std::sin(static_cast<float>(rank * 7919 + i * 31 + 1)) *
-         std::pow(10.f, static_cast<float>((i + rank) % 7 - 3));
-}
-
-std::vector<float> samples(int rank, int64_t count) {
-  std::vector<float> values(count);
-  for (int64_t i = 0; i < count; ++i)
-    values[i] = sample(rank, i);
-  return values;
-}
-
-/// The ranks of a group by hand: those equal to `rank` in all other coordinates.
-std::vector<int> groupOf(const Mesh &mesh, const std::vector<std::string> &axes,
-                         int rank) {
-  std::vector<AxisPart> parts;
-  int64_t size = 1;
-  for (const std::string &axis : axes) {
-    parts.push_back(mesh.parse(axis));
-    size *= parts.back().size;
-  }
-  std::vector<int> members(size);
-  for (int64_t other = 0; other < mesh.ranks(); ++other) {
-    int64_t difference = other - rank, index = 0;
-    for (const AxisPart &part : parts) {
-      difference -= (part.coordinate(other) - part.coordinate(rank)) * part.stride;
-      index = index * part.size + part.coordinate(other);
-    }
-    if (difference == 0)
-      members[index] = static_cast<int>(other);
-  }
-  return members;
-}
-
-int indexIn(const std::vector<int> &members, int rank) {
-  return static_cast<int>(std::find(members.begin(), members.end(), rank) -
-                          members.begin());
-}
-
-Mesh mesh24() { return {{{"dp", 4}, {"tp", 2}}}; }
-
-const std::vector<std::vector<std::string>> axisLists = {
-    {"dp"},       {"tp"},       {"dp", "tp"},         {"tp", "dp"},
-    {"dp:(1)2"},  {"dp:(2)2"},  {"dp:(2)2", "dp:(1)2"}, {"tp", "dp:(1)2"},
-    {}};
-} // namespace
 
 TEST(Mesh, StridesPartsAndNames) {
   Mesh mesh = {{{"pp", 2}, {"dp", 12}, {"tp", 3}}};
@@ -154,129 +89,25 @@ TEST(Mesh, MicrobatchesAreCutOneByOne) {
   EXPECT_TRUE(layout.ranges(0, 2).empty());
 }
 
-TEST(Communicator, AllReduceAddsInRankOrder) {
-  Mesh mesh = mesh24();
-  for (const auto &axes : axisLists)
-    for (int64_t count : {1, 5, 1000, 5000, 100003})
-      for (bool inPlace : {false, true})
-        runRanks(mesh, [&](Communicator &c) {
-          std::vector<int> members = groupOf(mesh, axes, c.rank);
-          std::vector<float> send = samples(c.rank, count), receive(count, -1);
-          if (inPlace)
-            receive = send;
-          c.wait(c.start(over(mesh, axes, SHEAF_ALL_REDUCE, count),
-                         inPlace ? receive.data() : send.data(), receive.data()));
-          for (int64_t i = 0; i < count; ++i) {
-            float sum = sample(members[0], i);
-            for (size_t m = 1; m < members.size(); ++m)
-              sum += sample(members[m], i);
-            ASSERT_EQ(receive[i], sum) << i;
-          }
-        });
-}
+// Two channels between the same ranks keep their own order.
+TEST(Communicator, AllReduceAddsInRankOrder) { runRanks(mesh24(), checkAllReduce); }
 
 TEST(Communicator, GatherScatterAndExchange) {
-  Mesh mesh = mesh24();
-  for (const auto &axes : axisLists)
-    for (int64_t slices : {1, 3})
-      for (int64_t run : {1, 7, 3000})
-        runRanks(mesh, [&](Communicator &c) {
-          std::vector<int> members = groupOf(mesh, axes, c.rank);
-          int64_t n = members.size(), index = indexIn(members, c.rank);
-          int64_t part = slices * run, whole = part * n;
-          // Three transfers open at once, waited for in another order on every
-          // other rank.
-          std::vector<float> local = samples(c.rank, part), full = samples(c.rank, whole);
-          std::vector<float> gathered(whole), scattered(part), exchanged(whole);
-          SheafCollective gather = over(mesh, axes, SHEAF_ALL_GATHER, part);
-          gather.receive_slices = slices;
-          SheafCollective scatter = over(mesh, axes, SHEAF_REDUCE_SCATTER, whole);
-          scatter.send_slices = slices;
-          SheafCollective exchange = over(mesh, axes, SHEAF_ALL_TO_ALL, whole);
-          exchange.send_slices = slices;
-          int64_t handles[] = {c.start(gather, local.data(), gathered.data()),
-                               c.start(scatter, full.data(), scattered.data()),
-                               c.start(exchange, full.data(), exchanged.data())};
-          for (int i = 0; i < 3; ++i)
-            c.wait(handles[c.rank % 2 ? 2 - i : i]);
-          EXPECT_EQ(c.open(), 0);
-          for (int64_t m = 0; m < n; ++m)
-            for (int64_t s = 0; s < slices; ++s)
-              for (int64_t r = 0; r < run; ++r) {
-                ASSERT_EQ(gathered[(s * n + m) * run + r], sample(members[m], s * run + r));
-                ASSERT_EQ(exchanged[m * part + s * run + r],
-                          sample(members[m], (s * n + index) * run + r));
-              }
-          for (int64_t s = 0; s < slices; ++s)
-            for (int64_t r = 0; r < run; ++r) {
-              int64_t at = (s * n + index) * run + r;
-              float sum = sample(members[0], at);
-              for (int64_t m = 1; m < n; ++m)
-                sum += sample(members[m], at);
-              ASSERT_EQ(scattered[s * run + r], sum);
-            }
-        });
+  runRanks(mesh24(), checkGatherScatterExchange);
 }
 
-// The other side of an exchange: rows come in, columns are put together.
-TEST(Communicator, AllToAllJoinsAnotherDimension) {
-  Mesh mesh = mesh24();
-  runRanks(mesh, [&](Communicator &c) {
-    // A global [8, 12] matrix: rows cut by dp before, columns after.
-    int64_t n = 4, index = mesh.parse("dp").coordinate(c.rank);
-    std::vector<float> send(2 * 12), receive(8 * 3);
-    for (int64_t i = 0; i < 24; ++i)
-      send[i] = static_cast<float>((index * 2 + i / 12) * 100 + i % 12);
-    SheafCollective exchange = over(mesh, {"dp"}, SHEAF_ALL_TO_ALL, 24);
-    exchange.send_slices = 2; // columns of 2 rows
-    c.wait(c.start(exchange, send.data(), receive.data()));
-    for (int64_t row = 0; row < 8; ++row)
-      for (int64_t column = 0; column < 3; ++column)
-        ASSERT_EQ(receive[row * 3 + column], static_cast<float>(row * 100 + index * 3 + column));
-    // And back.
-    std::vector<float> again(24);
-    exchange.send_slices = 1;
-    exchange.receive_slices = 2;
-    c.wait(c.start(exchange, receive.data(), again.data()));
-    EXPECT_EQ(again, send);
-    (void)n;
-  });
-}
+TEST(Communicator, ExchangeOfDimensions) { runRanks(mesh24(), checkExchangeOfDimensions); }
 
 TEST(Communicator, PermuteBroadcastSendReceive) {
-  Mesh mesh = mesh24();
-  for (int64_t count : {3, 20000})
-    runRanks(mesh, [&](Communicator &c) {
-      std::vector<int> members = groupOf(mesh, {"dp"}, c.rank);
-      int index = indexIn(members, c.rank);
-      std::vector<float> mine = samples(c.rank, count), got(count, 7), zero(count, 0);
-      // 0 -> 1 -> 2 -> 3, nothing to 0.
-      static const int64_t targets[] = {1, 2, 3, -1};
-      SheafCollective permute = over(mesh, {"dp"}, SHEAF_PERMUTE, count);
-      permute.targets = targets;
-      c.wait(c.start(permute, mine.data(), got.data()));
-      EXPECT_EQ(got, index == 0 ? zero : samples(members[index - 1], count));
-
-      SheafCollective broadcast = over(mesh, {"dp"}, SHEAF_BROADCAST, count);
-      broadcast.peer = 2;
-      std::vector<float> shared = index == 2 ? mine : zero;
-      c.wait(c.start(broadcast, shared.data(), shared.data()));
-      EXPECT_EQ(shared, samples(members[2], count));
-
-      // Around the ring, received first: both ends are open at once.
-      SheafCollective send = over(mesh, {"dp"}, SHEAF_SEND, count),
-                      receive = over(mesh, {"dp"}, SHEAF_RECEIVE, count);
-      send.peer = (index + 1) % 4;
-      receive.peer = (index + 3) % 4;
-      int64_t r = c.start(receive, nullptr, got.data());
-      int64_t s = c.start(send, mine.data(), nullptr);
-      c.wait(r);
-      c.wait(s);
-      EXPECT_EQ(got, samples(members[(index + 3) % 4], count));
-    });
+  runRanks(mesh24(), checkPermuteBroadcastSend);
 }
 
-// Two channels between the same ranks keep their own order.
+TEST(Communicator, ManyOpenTransfers) { runRanks(mesh24(), checkManyOpen); }
+
+TEST(Communicator, HalvesAddInSingle) { runRanks(mesh24(), checkHalves); }
+
+TEST(Communicator, TheLoopsOwnTransfers) { runRanks(mesh24(), checkControl); }
+
 TEST(Communicator, ChannelsAreIndependent) {
   Mesh mesh = {{{"pp", 2}}};
   runRanks(mesh, [&](Communicator &c) {
@@ -295,47 +126,6 @@ TEST(Communicator, ChannelsAreIndependent) {
       EXPECT_EQ(x, a);
       EXPECT_EQ(y, b);
     }
-  });
-}
-
-TEST(Communicator, ManyOpenTransfers) {
-  Mesh mesh = mesh24();
-  runRanks(mesh, [&](Communicator &c) {
-    std::vector<std::vector<float>> values;
-    std::vector<int64_t> handles;
-    for (int i = 0; i < 40; ++i)
-      values.push_back(samples(c.rank, 10 + i * 100));
-    for (int i = 0; i < 40; ++i)
-      handles.push_back(c.start(over(mesh, axisLists[i % 8], SHEAF_ALL_REDUCE,
-                                     static_cast<int64_t>(values[i].size())),
-                                values[i].data(), values[i].data()));
-    for (int i = 0; i < 40; ++i)
-      c.wait(handles[c.rank % 3 ? 39 - i : i]);
-    for (int i = 0; i < 40; ++i) {
-      std::vector<int> members = groupOf(mesh, axisLists[i % 8], c.rank);
-      float sum = sample(members[0], 5);
-      for (size_t m = 1; m < members.size(); ++m)
-        sum += sample(members[m], 5);
-      ASSERT_EQ(values[i][5], sum);
-    }
-  });
-}
-
-TEST(Communicator, HalvesAddInSingle) {
-  Mesh mesh = {{{"dp", 3}}};
-  runRanks(mesh, [&](Communicator &c) {
-    for (SheafType type : {SHEAF_BF16, SHEAF_F16})
-      for (int64_t count : {64, 9000}) {
-        // 1 and twice half a unit in the last place: lost one by one.
-        uint16_t one = type == SHEAF_BF16 ? 0x3f80 : 0x3c00;
-        uint16_t half = type == SHEAF_BF16 ? 0x3b80 : 0x1000; // 2^-8, 2^-11
-        uint16_t next = one + 1;
-        std::vector<uint16_t> values(count, c.rank == 0 ? one : half), sum(count);
-        c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_REDUCE, count, type), values.data(),
-                       sum.data()));
-        for (uint16_t value : sum)
-          ASSERT_EQ(value, next);
-      }
   });
 }
 
@@ -524,21 +314,3 @@ TEST(Communicator, RefusesWrongCollectives) {
   });
 }
 
-TEST(Communicator, TheLoopsOwnTransfers) {
-  Mesh mesh = mesh24();
-  runRanks(mesh, [&](Communicator &c) {
-    EXPECT_EQ(c.agreeMax(c.rank * 3), 21);
-    EXPECT_EQ(c.agreeMin(c.rank - 2), -2);
-    EXPECT_EQ(c.agreeSum(c.rank), 28);
-    std::string text(10000, 'x');
-    EXPECT_EQ(c.broadcastText(c.isRoot() ? text : "other"), text);
-    EXPECT_EQ(c.broadcastText(""), "");
-    if (c.rank == 6)
-      c.sendBytesTo(0, text.data(), 10000);
-    if (c.rank == 0) {
-      std::string got(10000, ' ');
-      c.receiveBytesFrom(6, got.data(), 10000);
-      EXPECT_EQ(got, text);
-    }
-  });
-}
