@@ -78,7 +78,7 @@ TEST(Mesh, LayoutsCoverATensorOnce) {
 
 TEST(Mesh, MicrobatchesAreCutOneByOne) {
   Mesh mesh = {{{"dp", 3}}};
-  Layout layout{{8}, {}, {{mesh.parse("dp")}}, 2};
+  Layout layout{{8}, {}, {{mesh.parse("dp")}}, {2}};
   EXPECT_EQ(layout.localSize(0), 4); // 2 blocks of ceil(4 / 3)
   std::vector<DimensionRange> ranges = layout.ranges(0, 1);
   ASSERT_EQ(ranges.size(), 2u);
