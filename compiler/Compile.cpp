@@ -4,6 +4,7 @@
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "runtime/include/sheaf/abi.h"
+#include "support/Version.h"
 #include "support/WriteFile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -23,6 +24,7 @@ namespace {
 
 // On the module: what lower floors do not show and the manifest says.
 constexpr llvm::StringLiteral kVocabularyAttr = "sheaf.vocabulary";
+constexpr llvm::StringLiteral kFlopsAttr = "sheaf.flops_per_step";
 constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 
 /// One compilation.
@@ -204,12 +206,21 @@ FailureOr<std::vector<std::string>> Compilation::makeObjects() {
   return compileModules(modules, module, options.codegen);
 }
 
+/// The module's own name, else that of its file.
+static std::string nameOf(ModuleOp module) {
+  if (std::optional<StringRef> name = module.getSymName())
+    return name->str();
+  auto file = module.getLoc()->findInstanceOf<FileLineColLoc>();
+  StringRef stem = file ? llvm::sys::path::stem(file.getFilename().strref()) : StringRef();
+  return stem.empty() || stem == "-" ? "model" : stem.str();
+}
+
 /// What the runtime wants to know of the model as a whole.
 static llvm::json::Object describeModel(const llvm::json::Object &manifest, ModuleOp module) {
   llvm::json::Object model;
   if (auto vocabulary = module->getAttrOfType<IntegerAttr>(kVocabularyAttr))
     model["vocab"] = vocabulary.getInt();
-  model["name"] = module.getSymName() ? module.getSymName()->str() : "model";
+  model["name"] = nameOf(module);
   int64_t parameters = 0;
   for (const llvm::json::Value &value : *manifest.getArray("buffers")) {
     const llvm::json::Object &buffer = *value.getAsObject();
@@ -235,8 +246,8 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
   model["parameters"] = parameters;
   auto microbatches = module->getAttrOfType<IntegerAttr>(kMicrobatchesAttr);
   model["microbatches"] = microbatches ? microbatches.getInt() : 1;
-  if (auto flops = module->getAttrOfType<FloatAttr>("sheaf.flops_per_step"))
-    model["flops_per_step"] = flops.getValueAsDouble();
+  if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsAttr))
+    model["flops_per_step"] = flops.getValue().roundToDouble();
   return model;
 }
 
@@ -255,7 +266,7 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
                      [&](StringRef prefix) { return feature.starts_with(prefix); }))
       features.push_back(feature);
   manifest["abi"] = SHEAF_ABI_VERSION;
-  manifest["producer"] = "sheaf 0.1.0 (MLIR " LLVM_VERSION_STRING ")";
+  manifest["producer"] = kProducer;
   manifest["target"] = "cpu";
   manifest["cpu"] = processor->name;
   manifest["cpu_features"] = std::move(features);
@@ -472,7 +483,11 @@ static LogicalResult checkLoss(ModuleOp module) {
 
 void Compilation::annotate() {
   Builder builder(module->getContext());
-  module->setAttr("sheaf.flops_per_step", builder.getF64FloatAttr(countFlops(module)));
+  // More than 64 bits hold where a step takes millions of tokens.
+  llvm::APSInt flops(128, /*isUnsigned=*/false);
+  bool isExact;
+  llvm::APFloat(countFlops(module)).convertToInteger(flops, llvm::APFloat::rmTowardZero, &isExact);
+  module->setAttr(kFlopsAttr, builder.getIntegerAttr(builder.getIntegerType(128), flops));
   auto loss = module.lookupSymbol<func::FuncOp>("loss");
   if (!loss)
     return;

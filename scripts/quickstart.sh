@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Sheaf, writes a small GPT, compiles it, trains it on text that Debian
 # ships, and shows the loss curve and some sampled text. Environment: BUILD_DIR
-# (build), STEPS (200), OUT (quickstart-out).
+# (build), STEPS (300), OUT (quickstart-out).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=${BUILD_DIR:-$root/build}
@@ -22,10 +22,10 @@ echo "training text: $(wc -c < "$text") bytes of license texts"
 set -x
 "$bin/sheaf-model" gpt --layers=4 --hidden=128 --heads=4 --vocab=256 --seq=128 --batch=8 \
   -o "$out/gpt.mlir"
-"$bin/sheaf-compile" "$out/gpt.mlir" --lr=2e-3 --warmup=20 --decay-steps="${STEPS:-200}" \
-  --min-lr=2e-4 -o "$out/gpt.sheaf"
+"$bin/sheaf-compile" "$out/gpt.mlir" --lr=3e-3 --warmup=60 --decay-steps="${STEPS:-300}" \
+  --min-lr=3e-4 -o "$out/gpt.sheaf"
 "$bin/sheaf-run" "$out/gpt.sheaf" --data="$text" --token-type=u8 --order=random \
-  --steps="${STEPS:-200}" --log="$out/log.jsonl" --plot="$out/loss.svg" \
+  --steps="${STEPS:-300}" --log="$out/log.jsonl" --plot="$out/loss.svg" \
   --save="$out/gpt.safetensors" --sample=300
 { set +x; } 2>/dev/null
 echo

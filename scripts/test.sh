@@ -2,7 +2,7 @@
 # Builds Sheaf and runs every test. The last line is "N passed, M failed".
 #   scripts/test.sh          the tests of every change
 #   scripts/test.sh --full   also: lit with round trips, a clang build, sanitizers,
-#                            every combination of the end-to-end tests
+#                            each three settings of a model and its compilation together
 # Environment: BUILD_DIR (build).
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

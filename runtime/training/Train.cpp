@@ -502,6 +502,9 @@ int Training::run() {
   if (signal && isRoot)
     fmt::print(stderr, "stopped by {} after step {} of {}\n",
                signal == SIGINT ? "Ctrl-C" : "a signal", done, steps);
+  if (signal && options.checkpoint.empty() && options.save.empty())
+    fmt::print(stderr, "nothing was kept; --checkpoint=DIR keeps a run that ends early, "
+                       "--save=FILE its weights\n");
   if (!options.checkpoint.empty() && saved != done && steps > 0) {
     checkpoint();
     if (signal && isRoot)

@@ -1,6 +1,7 @@
 //===- sheaf-compile.cpp - The driver -------------------------------------===//
 
 #include "compiler/Compile.h"
+#include "support/Version.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -35,6 +36,12 @@ static cl::opt<std::string> target("target", cl::desc("cpu (default)"), cl::init
                                    cl::cat(category));
 static cl::opt<std::string> cpu("cpu", cl::desc("Processor to make code for (default: native)"),
                                 cl::init("native"), cl::cat(category));
+static cl::opt<std::string> precision("precision", cl::desc("fp32 (default), the model as written"),
+                                      cl::init("fp32"), cl::cat(category));
+static cl::opt<std::string> mesh("mesh",
+                                 cl::desc("Devices: axes of pp, dp, cp, tp, ep and their sizes, "
+                                          "today each 1"),
+                                 cl::value_desc("AXIS=N,..."), cl::cat(category));
 static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
                                      cl::init(1), cl::cat(category));
 static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
@@ -92,6 +99,25 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
+/// One device so far: every axis has size 1.
+static bool checkMesh(llvm::StringRef text) {
+  llvm::SmallVector<llvm::StringRef> parts;
+  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  for (llvm::StringRef part : parts) {
+    auto [axis, size] = part.split('=');
+    int64_t value = 0;
+    if (!llvm::is_contained({"pp", "dp", "cp", "tp", "ep"}, axis))
+      return fail("--mesh has the axis '" + axis + "', expected pp, dp, cp, tp or ep"), false;
+    if (size.getAsInteger(10, value) || value < 1)
+      return fail("--mesh has '" + part + "', expected " + axis + "=N with N of at least 1"), false;
+    if (value > 1)
+      return fail("--mesh has " + axis + "=" + size + ", which needs " + size +
+                  " devices; one device is all that is supported, expected " + axis + "=1"),
+             false;
+  }
+  return true;
+}
+
 static std::string number(double value) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%g", value);
@@ -108,6 +134,7 @@ int main(int argc, char **argv) {
   mlir::registerDefaultTimingManagerCLOptions();
   sheaf::registerSheafPasses();
   cl::HideUnrelatedOptions(category);
+  cl::SetVersionPrinter(sheaf::printVersion);
   cl::ParseCommandLineOptions(argc, argv,
                               "Compiles the training step of a model to an artifact\n");
 
@@ -121,6 +148,11 @@ int main(int argc, char **argv) {
   options.codegen.cpu = cpu;
   if (target != "cpu")
     return fail(llvm::Twine("unknown target '") + target + "', expected 'cpu'");
+  if (precision != "fp32")
+    return fail(llvm::Twine("unknown --precision=") + precision +
+                ", expected fp32; the types of the model's tensors are kept");
+  if (!checkMesh(mesh))
+    return 1;
   if (optLevel < '0' || optLevel > '3')
     return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
                 ", expected -O0, -O1, -O2 or -O3");

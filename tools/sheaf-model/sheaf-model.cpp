@@ -4,10 +4,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "models/Models.h"
+#include "support/Version.h"
 #include "support/WriteFile.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/IR/Verifier.h"
-#include "models/Models.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
@@ -183,6 +184,7 @@ int main(int argc, char **argv) {
   for (auto &[name, option] : cl::getRegisteredOptions())
     if (!llvm::is_contained(option->Categories, &ours) && name != "help")
       option->setHiddenFlag(cl::Hidden);
+  cl::SetVersionPrinter(sheaf::printVersion);
   cl::ParseCommandLineOptions(
       argc, argv,
       "Writes the IR of a language model: its loss and its logits.\n");

@@ -1,11 +1,13 @@
 //===- sheaf-opt.cpp - Runs passes on IR ----------------------------------===//
 
 #include "compiler/Compile.h"
+#include "support/Version.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/InitAllPasses.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 
 int main(int argc, char **argv) {
+  llvm::cl::SetVersionPrinter(sheaf::printVersion);
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   mlir::registerAllPasses();

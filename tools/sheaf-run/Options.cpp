@@ -309,6 +309,7 @@ std::string sheaf::helpText() {
          "the run's threads.\n\n"
          "An artifact compiled for a mesh runs its ranks as threads of one process, or "
          "under\n`mpirun -n N` as N processes, with the same bits.\n\n"
+         "--version alone prints the version.\n\n"
          "Exit status: 0 done, 1 failed or not equal to the reference, 128 + "
          "signal when stopped.\n";
   return out;

@@ -7,9 +7,11 @@
 
 #include "Options.h"
 #include "sheaf/Error.h"
+#include "sheaf/abi.h"
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <string_view>
 
 using namespace sheaf;
 
@@ -44,6 +46,10 @@ int run(const RunOptions &options) {
 
 int main(int argc, char **argv) {
   try {
+    if (argc == 2 && std::string_view(argv[1]) == "--version") {
+      fmt::print("sheaf-run {} (artifacts of ABI {})\n", SHEAF_VERSION, SHEAF_ABI_VERSION);
+      return 0;
+    }
     std::optional<RunOptions> options = parseOptions({argv + 1, argv + argc});
     if (!options) {
       fmt::print("{}", helpText());

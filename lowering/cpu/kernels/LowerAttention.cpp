@@ -42,7 +42,7 @@ FailureOr<func::FuncOp> cpu::lowerAttention(func::FuncOp kernel,
   Operation *end = body.getTerminator();
   // A kernel of its own: the arguments are the operands, in order.
   if (op->getNextNode() != end ||
-      op->getOperands() != ValueRange(kernel.getArguments()))
+      !llvm::equal(op->getOperands(), kernel.getArguments()))
     return LogicalResult(
         kernel.emitError("kernel '")
         << kernel.getName()

@@ -73,7 +73,7 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
     return failure();
   };
   if (auto topK = results[0].getDefiningOp<TopKOp>()) {
-    if (results != ValueRange(topK->getResults())) {
+    if (!llvm::equal(results, topK->getResults())) {
       error = "beside the results of nn.top_k there can be no others";
       return failure();
     }

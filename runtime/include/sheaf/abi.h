@@ -27,6 +27,9 @@ extern "C" {
 
 #define SHEAF_ABI_VERSION 2u
 
+/* Sheaf's own version, which every tool prints with --version. */
+#define SHEAF_VERSION "0.1.0"
+
 /// Every buffer that the runtime provides starts at a multiple of this.
 #define SHEAF_ALIGNMENT 64
 

@@ -316,7 +316,9 @@ struct Interpreter {
   }
 
   void runEinsum(EinsumOp op) {
-    auto [left, right] = op.getEquation().split("->");
+    // Not bindings, which a lambda cannot capture everywhere.
+    std::pair<StringRef, StringRef> sides = op.getEquation().split("->");
+    StringRef left = sides.first, right = sides.second;
     SmallVector<StringRef> names;
     left.split(names, ',');
     std::string letters = right.str();
