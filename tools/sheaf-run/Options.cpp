@@ -313,9 +313,9 @@ std::string sheaf::helpText() {
          "products, forward\nand backward, without recomputation, over the "
          "step's time over the rate of a large product\nmeasured at start with "
          "the run's threads.\n\n"
-         "--version alone prints the version.\n\n"
          "An artifact compiled for a mesh runs its ranks as threads of one process, or "
          "under\n`mpirun -n N` as N processes, with the same bits.\n\n"
+         "--version alone prints the version.\n\n"
          "Exit status: 0 done, 1 failed or not equal to the reference, 128 + "
          "signal when stopped.\n";
   return out;

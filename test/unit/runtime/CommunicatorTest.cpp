@@ -48,7 +48,9 @@ TEST(Mesh, LayoutsCoverATensorOnce) {
                                          {{}, {}, 1}}) {
     Layout layout;
     layout.global = c.shape;
-    layout.blocks = {c.blocks};
+    layout.blocks.assign(c.shape.size(), 1);
+    if (!c.shape.empty())
+      layout.blocks[0] = c.blocks;
     for (const auto &names : c.axes) {
       layout.axes.emplace_back();
       for (const std::string &name : names)
