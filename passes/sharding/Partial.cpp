@@ -136,7 +136,7 @@ void Plan::planOp(Operation *op) {
       for (auto [f, factor] : llvm::enumerate(out.rule.factors)) {
         if (factor.kind != nn::FactorKind::Reduction ||
             factors[f].axes.empty() ||
-            llvm::any_of(value, [&](const nn::DimFactors &dim) {
+            llvm::any_of(value, [&, f = f](const nn::DimFactors &dim) {
               return llvm::is_contained(dim, static_cast<int>(f));
             }))
           continue;
@@ -251,8 +251,8 @@ AtomSet Plan::throughOp(Operation *op, const OpPlan &plan,
     if (!here)
       continue;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      bool has =
-          llvm::any_of(plan.rule.operands[i], [&](const nn::DimFactors &dim) {
+      bool has = llvm::any_of(
+          plan.rule.operands[i], [&, f = f](const nn::DimFactors &dim) {
             return llvm::is_contained(dim, static_cast<int>(f));
           });
       if (has && !isFree(operand))

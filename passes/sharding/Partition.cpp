@@ -219,7 +219,7 @@ private:
       auto function = cast<func::FuncOp>(op->getParentOp());
       SmallVector<Value> values;
       for (auto [i, value] : llvm::enumerate(op->getOperands()))
-        values.push_back(get(value, returnedAs(function, i), op, [&] {
+        values.push_back(get(value, returnedAs(function, i), op, [&, i = i] {
           return reason(op, "annotation",
                         "result " + Twine(i) + " of @" + function.getName() +
                             " has a sharding");
@@ -233,7 +233,7 @@ private:
       for (auto [i, value] : llvm::enumerate(op->getOperands())) {
         Value argument =
             loop.getBody().front().getArgument(1 + loop.getSliced().size() + i);
-        values.push_back(get(value, plan.placementOf(argument), op, [&] {
+        values.push_back(get(value, plan.placementOf(argument), op, [&, i = i] {
           return reason(op, "accumulator",
                         "accumulator " + Twine(i) + " has a sharding");
         }));
@@ -253,11 +253,14 @@ private:
     SmallVector<Value> operands;
     for (auto [i, operand, argument] :
          llvm::enumerate(call.getOperands(), callee.getArguments()))
-      operands.push_back(get(operand, plan.placementOf(argument), call, [&] {
-        return reason(call, "operand",
-                      "@" + callee.getName() + " takes argument " + Twine(i) +
-                          " as " + text(plan.placementOf(argument)));
-      }));
+      operands.push_back(get(operand, plan.placementOf(argument), call,
+                             [&, i = i, argument = argument] {
+                               return reason(
+                                   call, "operand",
+                                   "@" + callee.getName() + " takes argument " +
+                                       Twine(i) + " as " +
+                                       text(plan.placementOf(argument)));
+                             }));
     SmallVector<Type> results;
     SmallVector<Placement> placements;
     for (auto [i, result] : llvm::enumerate(call.getResults())) {
@@ -270,7 +273,7 @@ private:
     copyAttributes(call, local);
     for (auto [i, result] : llvm::enumerate(call.getResults()))
       define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
-             call, [&] {
+             call, [&, i = i] {
                return reason(call, "partial result",
                              "result " + Twine(i) + " of @" + callee.getName() +
                                  " is " + text(placements[i]));
@@ -295,7 +298,7 @@ private:
     }
     for (auto [i, init] : llvm::enumerate(loop.getInits())) {
       placements.push_back(plan.placementOf(body.getArgument(1 + slices + i)));
-      inits.push_back(get(init, placements.back(), loop, [&] {
+      inits.push_back(get(init, placements.back(), loop, [&, i = i] {
         return reason(loop, "accumulator",
                       "accumulator " + Twine(i) + " has a sharding");
       }));
@@ -318,7 +321,7 @@ private:
     builder.setInsertionPointAfter(local);
     for (auto [i, result] : llvm::enumerate(loop.getResults()))
       define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
-             loop, [&] {
+             loop, [&, i = i] {
                return reason(loop, "partial result",
                              "accumulator " + Twine(i) + " is " +
                                  text(placements[i]));
@@ -368,7 +371,7 @@ private:
 
     SmallVector<Value> operands;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      operands.push_back(get(operand, wanted[i], op, [&] {
+      operands.push_back(get(operand, wanted[i], op, [&, i = i] {
         return reason(op, "operand",
                       op->getName().getStringRef() + " needs operand " +
                           Twine(i) + " as " + text(wanted[i]));
@@ -392,7 +395,8 @@ private:
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       AtomSet reduced = made[i].partial & ~plan.partialAfter(result);
       define(result, results[i], made[i],
-             own ? own->kinds[i] : dist::Reduction::Sum, op, [&] {
+             own ? own->kinds[i] : dist::Reduction::Sum, op,
+             [&, i = i, result = result] {
                return reason(op, reduced ? "partial result" : "result",
                              reduced
                                  ? op->getName().getStringRef() +
