@@ -110,6 +110,14 @@ private:
   /// Says why a collective is there; asked where there is one.
   using Why = llvm::function_ref<DictionaryAttr()>;
 
+  /// The role of what brings a value to its user: the user's, or, for a
+  /// terminator, which has none, that of the op that made the value.
+  static Attribute roleFor(Operation *user, Value value) {
+    Attribute role = user->getAttr(nn::kRoleAttr);
+    Operation *from = value.getDefiningOp();
+    return role || !from ? role : from->getAttr(nn::kRoleAttr);
+  }
+
   /// The value in a placement, for `user`.
   Value get(Value value, const Placement &placement, Operation *user, Why why,
             bool keep = true) {
@@ -125,7 +133,7 @@ private:
           return copy.value;
     Value result = plan.getResharder().convert(
         builder, user->getLoc(), local.value, tensorOf(value), local.placement,
-        placement, dist::Reduction::Sum, why(), user->getAttr(nn::kRoleAttr));
+        placement, dist::Reduction::Sum, why(), roleFor(user, value));
     if (keep)
       copies[value].push_back({block, placement, result});
     return result;

@@ -128,6 +128,15 @@ func.func @again(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}
   return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
+// What an entry gives is gathered in the phase of what made it.
+// CHECK-LABEL: func.func @result
+// CHECK: dist.all_gather {{.*}}kind = "annotation"{{.*}}text = "result 0 of @result has a sharding"}, nn.role = "optimizer"}
+func.func @result(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>})
+    -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {}]>}) {
+  %y = nn.exp %x {nn.role = "optimizer"} : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
 // -----
 
 // Padding reads as the neutral element where an op reduces over it.
