@@ -216,11 +216,12 @@ private:
       return rewriteLoop(loop);
     if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
       StringRef because = constraint.getBecause().value_or("a constraint");
+      auto why = [&] { return reason(op, "annotation", because); };
+      AtomSet partial = plan.partialAt(constraint);
+      Placement made{without(plan.shardingOf(constraint), partial), partial};
       // A constraint is a place: what another one made is not used again.
-      Value input = get(
-          constraint.getInput(), {plan.shardingOf(constraint), 0}, op,
-          [&] { return reason(op, "annotation", because); }, /*keep=*/false);
-      locals[constraint] = {input, {plan.shardingOf(constraint), 0}};
+      Value input = get(constraint.getInput(), made, op, why, /*keep=*/false);
+      define(constraint, input, made, dist::Reduction::Sum, op, why);
       return success();
     }
     if (isa<func::ReturnOp>(op)) {

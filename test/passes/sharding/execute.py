@@ -87,6 +87,11 @@ ROWS = [
         ("reduce-scatter", "dp:(2)2"): both(gpt_parameters()),
         ("all-reduce", "dp:(1)2"): both([n // 2 for n in gpt_parameters()]),
         ("all-gather", "dp:(2)2"): both(gpt_zero3_gathers())}),
+    # Across the groups once a step.
+    ("gpt", "mesh=dp=4 zero=3 zero-group=2", 2, "step", {
+        ("reduce-scatter", "dp:(2)2"): times(2, gpt_parameters()),
+        ("all-reduce", "dp:(1)2"): both([n // 2 for n in gpt_parameters()]),
+        ("all-gather", "dp:(2)2"): times(2, gpt_zero3_gathers())}),
     ("gpt", "mesh=tp=2", 1, "gradients", {
         ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
                                                  tokens(3, 1, 1))))}),
