@@ -105,10 +105,12 @@ def main():
     lit = Path(subprocess.run(["llvm-config-22", "--bindir"], capture_output=True,
                               text=True).stdout.strip() or "/usr/lib/llvm-22/bin") / "lit"
 
+    more = {"SHEAF_FULL": "1"} if full else None
     for path in unit_programs(bin_dir):
         is_gtest = b"gtest" in path.read_bytes()
-        results.run(f"unit/{path.name}", [path], gtest_counts if is_gtest else None)
-    results.run("lit", [lit, "-sv", build_dir / "test"], lit_counts)
+        results.run(f"unit/{path.name}", [path], gtest_counts if is_gtest else None, env=more)
+    results.run("lit", [lit, "-sv", build_dir / "test"], lit_counts, env=more,
+                timeout=3600 if full else 1500)
     results.run("oracle/selftest", [PYTHON, ROOT / "test/oracle/selftest.py"])
     results.run("oracle/gradcheck", [PYTHON, ROOT / "test/oracle/gradcheck.py", bin_dir],
                 script_counts)
@@ -116,7 +118,7 @@ def main():
         if script.name == "support.py":
             continue
         results.run(f"e2e/{script.stem}", [PYTHON, script, bin_dir], script_counts,
-                    env={"SHEAF_FULL": "1"} if full else None)
+                    env=more)
 
     if full:
         results.run("lit --verify-roundtrip",

@@ -3,6 +3,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace sheaf {
@@ -182,11 +183,12 @@ private:
                : nullptr;
   }
 
-  /// Whether axes on dimension `dim` of `value` reach the ops that compute with
-  /// them. Ops with one operand only move elements.
+  /// Whether axes on dimension `dim` of `value` pass all ops that they reach,
+  /// up to those that sum over the dimension. `seen` has what was asked
+  /// already.
   bool survives(Value value, unsigned dim, const DimSharding &sharding,
-                int depth = 0) {
-    if (depth > 8)
+                llvm::DenseSet<std::pair<Value, unsigned>> &seen) {
+    if (!seen.insert({value, dim}).second)
       return true;
     for (OpOperand &use : value.getUses()) {
       Operation *user = use.getOwner();
@@ -194,7 +196,7 @@ private:
           user->hasTrait<OpTrait::IsTerminator>())
         continue;
       if (Value argument = argumentFor(use)) {
-        if (!survives(argument, dim, sharding, depth + 1))
+        if (!survives(argument, dim, sharding, seen))
           return false;
         continue;
       }
@@ -215,8 +217,6 @@ private:
           }
           if (!complete)
             return false;
-          if (node.numOperands != 1)
-            continue;
           for (unsigned r = node.numOperands; r < node.values.size(); ++r)
             for (auto [d, resultDim] : llvm::enumerate(node.factorsOf(r))) {
               DimSharding next =
@@ -224,7 +224,7 @@ private:
               if (!complete)
                 return false;
               if (!next.axes.empty() && node.values[r] &&
-                  !survives(node.values[r], d, next, depth + 1))
+                  !survives(node.values[r], d, next, seen))
                 return false;
             }
         }
@@ -307,8 +307,9 @@ private:
     for (int64_t blocks = 1; blocks <= std::min<int64_t>(8, size / 2);
          ++blocks) {
       candidate.blocks = blocks;
+      llvm::DenseSet<std::pair<Value, unsigned>> seen;
       if (size % blocks == 0 && (blocks == 1 || isCut(argument, dim, blocks)) &&
-          survives(argument, dim, candidate))
+          survives(argument, dim, candidate, seen))
         return candidate;
     }
     return std::nullopt;

@@ -136,7 +136,7 @@ void Plan::planOp(Operation *op) {
       for (auto [f, factor] : llvm::enumerate(out.rule.factors)) {
         if (factor.kind != nn::FactorKind::Reduction ||
             factors[f].axes.empty() ||
-            llvm::any_of(value, [&](const nn::DimFactors &dim) {
+            llvm::any_of(value, [&, f = f](const nn::DimFactors &dim) {
               return llvm::is_contained(dim, static_cast<int>(f));
             }))
           continue;
@@ -251,8 +251,8 @@ AtomSet Plan::throughOp(Operation *op, const OpPlan &plan,
     if (!here)
       continue;
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-      bool has =
-          llvm::any_of(plan.rule.operands[i], [&](const nn::DimFactors &dim) {
+      bool has = llvm::any_of(
+          plan.rule.operands[i], [&, f = f](const nn::DimFactors &dim) {
             return llvm::is_contained(dim, static_cast<int>(f));
           });
       if (has && !isFree(operand))
@@ -337,6 +337,8 @@ bool Plan::passesOn(OpOperand &use, int atom) {
              bit) &&
            (candidates.lookup(loop.getResult(i)) & bit);
   }
+  if (isa<dist::ConstraintOp>(op))
+    return (candidates.lookup(op->getResult(0)) & bit) != 0;
   const OpPlan *plan = planOf(op);
   return plan && op->getNumResults() == 1 &&
          plan->rule.mayDefer(i, nn::Reduction::Sum) &&
@@ -361,9 +363,9 @@ std::optional<double> Plan::costThrough(OpOperand &use, int atom) {
   }
   if (isa<nn::YieldOp>(op))
     return costs.lookup(op->getParentOp()->getResult(i))[atom];
-  const OpPlan *plan = planOf(op);
   double cost = costs.lookup(op->getResult(0))[atom];
-  if (plan->rule.linearity != nn::Linearity::Joint)
+  const OpPlan *plan = planOf(op);
+  if (!plan || plan->rule.linearity != nn::Linearity::Joint)
     return cost;
   // Operands that are reduced before this op for another use share nothing.
   int sharing = 0;
@@ -484,6 +486,10 @@ void Plan::decidePartial() {
               map[loop.getBody().front().getArgument(
                   1 + loop.getSliced().size() + i)] = set;
           }
+        } else if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
+          // Sums over axes that it does not ask for pass.
+          map[constraint] =
+              of(constraint.getInput()) & ~setOf(shardingOf(constraint));
         } else if (const OpPlan *plan = planOf(op)) {
           for (auto [i, result] : llvm::enumerate(op->getResults())) {
             AtomSet own = plan->kinds[i] == dist::Reduction::Sum || isFinal

@@ -110,6 +110,14 @@ private:
   /// Says why a collective is there; asked where there is one.
   using Why = llvm::function_ref<DictionaryAttr()>;
 
+  /// The role of what brings a value to its user: the user's, or, for a
+  /// terminator, which has none, that of the op that made the value.
+  static Attribute roleFor(Operation *user, Value value) {
+    Attribute role = user->getAttr(nn::kRoleAttr);
+    Operation *from = value.getDefiningOp();
+    return role || !from ? role : from->getAttr(nn::kRoleAttr);
+  }
+
   /// The value in a placement, for `user`.
   Value get(Value value, const Placement &placement, Operation *user, Why why,
             bool keep = true) {
@@ -125,7 +133,7 @@ private:
           return copy.value;
     Value result = plan.getResharder().convert(
         builder, user->getLoc(), local.value, tensorOf(value), local.placement,
-        placement, dist::Reduction::Sum, why(), user->getAttr(nn::kRoleAttr));
+        placement, dist::Reduction::Sum, why(), roleFor(user, value));
     if (keep)
       copies[value].push_back({block, placement, result});
     return result;
@@ -230,18 +238,19 @@ private:
       return rewriteLoop(loop);
     if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
       StringRef because = constraint.getBecause().value_or("a constraint");
+      auto why = [&] { return reason(op, "annotation", because); };
+      AtomSet partial = plan.partialAt(constraint);
+      Placement made{without(plan.shardingOf(constraint), partial), partial};
       // A constraint is a place: what another one made is not used again.
-      Value input = get(
-          constraint.getInput(), {plan.shardingOf(constraint), 0}, op,
-          [&] { return reason(op, "annotation", because); }, /*keep=*/false);
-      locals[constraint] = {input, {plan.shardingOf(constraint), 0}};
+      Value input = get(constraint.getInput(), made, op, why, /*keep=*/false);
+      define(constraint, input, made, dist::Reduction::Sum, op, why);
       return success();
     }
     if (isa<func::ReturnOp>(op)) {
       auto function = cast<func::FuncOp>(op->getParentOp());
       SmallVector<Value> values;
       for (auto [i, value] : llvm::enumerate(op->getOperands()))
-        values.push_back(get(value, returnedAs(function, i), op, [&] {
+        values.push_back(get(value, returnedAs(function, i), op, [&, i = i] {
           return reason(op, "annotation",
                         "result " + Twine(i) + " of @" + function.getName() +
                             " has a sharding");
@@ -255,7 +264,7 @@ private:
       for (auto [i, value] : llvm::enumerate(op->getOperands())) {
         Value argument =
             loop.getBody().front().getArgument(1 + loop.getSliced().size() + i);
-        values.push_back(get(value, plan.placementOf(argument), op, [&] {
+        values.push_back(get(value, plan.placementOf(argument), op, [&, i = i] {
           return reason(op, "accumulator",
                         "accumulator " + Twine(i) + " has a sharding");
         }));
@@ -275,11 +284,14 @@ private:
     SmallVector<Value> operands;
     for (auto [i, operand, argument] :
          llvm::enumerate(call.getOperands(), callee.getArguments()))
-      operands.push_back(get(operand, plan.placementOf(argument), call, [&] {
-        return reason(call, "operand",
-                      "@" + callee.getName() + " takes argument " + Twine(i) +
-                          " as " + text(plan.placementOf(argument)));
-      }));
+      operands.push_back(get(operand, plan.placementOf(argument), call,
+                             [&, i = i, argument = argument] {
+                               return reason(
+                                   call, "operand",
+                                   "@" + callee.getName() + " takes argument " +
+                                       Twine(i) + " as " +
+                                       text(plan.placementOf(argument)));
+                             }));
     SmallVector<Type> results;
     SmallVector<Placement> placements;
     for (auto [i, result] : llvm::enumerate(call.getResults())) {
@@ -292,7 +304,7 @@ private:
     copyAttributes(call, local);
     for (auto [i, result] : llvm::enumerate(call.getResults()))
       define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
-             call, [&] {
+             call, [&, i = i] {
                return reason(call, "partial result",
                              "result " + Twine(i) + " of @" + callee.getName() +
                                  " is " + text(placements[i]));
@@ -317,7 +329,7 @@ private:
     }
     for (auto [i, init] : llvm::enumerate(loop.getInits())) {
       placements.push_back(plan.placementOf(body.getArgument(1 + slices + i)));
-      inits.push_back(get(init, placements.back(), loop, [&] {
+      inits.push_back(get(init, placements.back(), loop, [&, i = i] {
         return reason(loop, "accumulator",
                       "accumulator " + Twine(i) + " has a sharding");
       }));
@@ -340,7 +352,7 @@ private:
     builder.setInsertionPointAfter(local);
     for (auto [i, result] : llvm::enumerate(loop.getResults()))
       define(result, local.getResult(i), placements[i], dist::Reduction::Sum,
-             loop, [&] {
+             loop, [&, i = i] {
                return reason(loop, "partial result",
                              "accumulator " + Twine(i) + " is " +
                                  text(placements[i]));
@@ -390,7 +402,7 @@ private:
 
     SmallVector<Value> operands;
     for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-      operands.push_back(get(operand, wanted[i], op, [&] {
+      operands.push_back(get(operand, wanted[i], op, [&, i = i] {
         return reason(op, "operand",
                       op->getName().getStringRef() + " needs operand " +
                           Twine(i) + " as " + text(wanted[i]));
@@ -414,7 +426,8 @@ private:
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       AtomSet reduced = made[i].partial & ~plan.partialAfter(result);
       define(result, results[i], made[i],
-             own ? own->kinds[i] : dist::Reduction::Sum, op, [&] {
+             own ? own->kinds[i] : dist::Reduction::Sum, op,
+             [&, i = i, result = result] {
                return reason(op, reduced ? "partial result" : "result",
                              reduced
                                  ? op->getName().getStringRef() +

@@ -6,7 +6,7 @@ compared with the table of what an expert would write.
 Each row is a model, a strategy, a number of microbatches and an entry. Every result must be
 that of one device to rounding in f64. Where a row says what is sent, {(kind, axes): (times,
 elements)}, that must be all that is sent, but for scalars; and dist-explain must list what
-the ranks sent. With SHEAF_FULL=1 there are more rows, and each runs with reductions as early
+the ranks sent. Mistakes that are planted in collectives must be noticed. With SHEAF_FULL=1 there are more rows, and each runs with reductions as early
 and as late as can be, too.
 """
 
@@ -17,6 +17,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../oracle"))
 
+import mesh  # noqa: E402
 import partition  # noqa: E402
 
 LAYERS, HIDDEN, VOCABULARY, SEQUENCE, BATCH, FFN = 2, 16, 256, 8, 8, 32
@@ -86,6 +87,11 @@ ROWS = [
         ("reduce-scatter", "dp:(2)2"): both(gpt_parameters()),
         ("all-reduce", "dp:(1)2"): both([n // 2 for n in gpt_parameters()]),
         ("all-gather", "dp:(2)2"): both(gpt_zero3_gathers())}),
+    # Across the groups once a step.
+    ("gpt", "mesh=dp=4 zero=3 zero-group=2", 2, "step", {
+        ("reduce-scatter", "dp:(2)2"): times(2, gpt_parameters()),
+        ("all-reduce", "dp:(1)2"): both([n // 2 for n in gpt_parameters()]),
+        ("all-gather", "dp:(2)2"): times(2, gpt_zero3_gathers())}),
     ("gpt", "mesh=tp=2", 1, "gradients", {
         ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
                                                  tokens(3, 1, 1))))}),
@@ -154,8 +160,42 @@ def explained(bin_dir, step, strategy, entry):
     return found
 
 
+def plant(bin_dir):
+    """Collectives that do the wrong thing must be noticed; gives those that were not."""
+    class NoReduction(mesh.MeshModule):
+        def dist_all_reduce(self, op, x):
+            return x[0]
+
+    class TwiceReduced(mesh.MeshModule):
+        def dist_all_reduce(self, op, x):
+            return [2 * value for value in super().dist_all_reduce(op, x)]
+
+    class OneRankLeftOut(mesh.MeshModule):
+        def dist_reduce_scatter(self, op, x):
+            return super().dist_reduce_scatter(op, [[0 * x[0][0], *x[0][1:]]])
+
+    class WrongOrder(mesh.MeshModule):
+        def dist_all_gather(self, op, x):
+            return super().dist_all_gather(op, [x[0][::-1]])
+
+    unnoticed, right = [], partition.MeshModule
+    step = partition.make_step(bin_dir, MODELS["gpt"])
+    for wrong in (NoReduction, TwiceReduced, OneRankLeftOut, WrongOrder):
+        partition.MeshModule = wrong
+        try:
+            partition.check(bin_dir, step, "mesh=tp=2 sequence-parallel", "gradients", VOCABULARY)
+            unnoticed.append(wrong.__name__)
+        except ValueError:
+            pass
+    partition.MeshModule = right
+    return unnoticed
+
+
 def main():
     bin_dir, failures, steps = sys.argv[1], 0, {}
+    for name in plant(bin_dir):
+        failures += 1
+        print(f"FAILED to notice {name}")
     full = bool(os.environ.get("SHEAF_FULL"))
     rows = ROWS + (FULL_ROWS if full else [])
     for model, strategy, microbatches, entry, expected in rows:

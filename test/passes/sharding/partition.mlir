@@ -128,6 +128,32 @@ func.func @again(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}
   return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
+// A constraint asks for axes; a sum over others may pass it.
+// CHECK-LABEL: func.func @pass
+// CHECK: dist.reduce_scatter sum %{{.*}} dim 0 axes ["dp"]
+// CHECK-NEXT: dist.reduce_scatter {{.*}} -> tensor<4xf32, #dist.partial<["tp"], sum>>
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: dist.all_reduce sum %{{.*}} axes ["tp"]
+func.func @pass(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {"tp"}]>},
+                %w: tensor<4x8x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {"tp"}, {}]>}) -> tensor<8xf32> {
+  %g = nn.einsum "be,bef->f"(%x, %w) : (tensor<4x8xf32>, tensor<4x8x8xf32>) -> tensor<8xf32>
+  %h = nn.einsum "bef,be->f"(%w, %x) : (tensor<4x8x8xf32>, tensor<4x8xf32>) -> tensor<8xf32>
+  %a = dist.constraint %g <[{"dp"}]> : tensor<8xf32>
+  %b = dist.constraint %h <[{"dp"}]> : tensor<8xf32>
+  %s = nn.add %a, %b : tensor<8xf32>
+  %y = nn.exp %s : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// What an entry gives is gathered in the phase of what made it.
+// CHECK-LABEL: func.func @result
+// CHECK: dist.all_gather {{.*}}kind = "annotation"{{.*}}text = "result 0 of @result has a sharding"}, nn.role = "optimizer"}
+func.func @result(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>})
+    -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {}]>}) {
+  %y = nn.exp %x {nn.role = "optimizer"} : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
 // -----
 
 // Padding reads as the neutral element where an op reduces over it.
