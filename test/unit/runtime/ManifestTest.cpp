@@ -112,6 +112,56 @@ TEST(Manifest, RefusesWhatIsWrong) {
   expectBad([](Json &j) { j["kernels"][0].erase("name"); }, "no \"name\"");
 }
 
+TEST(Manifest, MeshesAndShardings) {
+  auto sharded = [] {
+    Json json = good();
+    json["mesh"] = Json::parse(R"({"axes": [{"name": "dp", "size": 4},
+                                            {"name": "tp", "size": 2}], "ranks": 8})");
+    json["buffers"][0]["global_shape"] = {7, 5};
+    json["buffers"][0]["sharding"] = Json::parse(R"([["dp"], ["tp"]])");
+    json["buffers"][1]["shape"] = {1, 5};
+    json["buffers"][1]["global_shape"] = {7, 5};
+    json["buffers"][1]["sharding"] = Json::parse(R"([["tp", "dp"], []])");
+    json["buffers"][2]["shape"] = {1, 4};
+    json["buffers"][2]["global_shape"] = {2, 4};
+    json["buffers"][2]["sharding"] = Json::parse(R"([["dp:(2)2"], []])");
+    json["collectives"] = Json::parse(R"([{"name": "c", "purpose": "loss"}])");
+    return json;
+  };
+  Manifest m = Manifest::parse(sharded().dump());
+  EXPECT_EQ(m.ranks, 8);
+  EXPECT_EQ(m.buffers[0].bytes, 24);
+  EXPECT_TRUE(m.buffers[0].layout.isSharded());
+  EXPECT_EQ(m.buffers[0].layout.global, (Shape{7, 5}));
+  EXPECT_EQ(m.buffers[2].layout.axes[0][0].stride, 2);
+  EXPECT_EQ(m.purposes, std::vector<std::string>{"loss"});
+  auto bad = [&](auto change, const std::string &part) {
+    Json json = sharded();
+    change(json);
+    expectError([&] { Manifest::parse(json.dump()); }, part);
+  };
+  bad([](Json &j) { j["mesh"]["ranks"] = 6; }, "has 6 ranks, the product of its axes is 8");
+  bad([](Json &j) { j["mesh"]["axes"][1]["name"] = "dp"; }, "two axes 'dp'");
+  bad([](Json &j) { j["mesh"]["axes"][1]["name"] = "a b"; }, "expected letters");
+  bad([](Json &j) { j["mesh"]["axes"][1]["size"] = 0; }, "whole number from 1");
+  bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "cp"; },
+      "axis 'cp' is not in the mesh; it has dp, tp");
+  bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "dp"; }, "which overlap");
+  bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "dp:(1)2"; }, "which overlap");
+  bad([](Json &j) { j["buffers"][0]["sharding"][0][0] = "dp:(3)2"; }, "no part of the axis");
+  bad([](Json &j) { j["buffers"][0]["sharding"][0][0] = 1; }, "expected a name");
+  bad([](Json &j) { j["buffers"][0]["sharding"] = {"dp", "tp"}; }, "an array of axes");
+  bad([](Json &j) { j["buffers"][0]["sharding"].erase(0); }, "expected equally many");
+  bad([](Json &j) { j["buffers"][0]["shape"] = {2, 2}; },
+      "global shape [7, 5] and its sharding give [2, 3]");
+  bad([](Json &j) { j["buffers"][1]["global_shape"] = {8, 5}; }, "its parameter [7, 5]");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = 2; }, "2 blocks");
+  bad([](Json &j) {
+    j["buffers"].push_back(
+        {{"name", "at"}, {"kind", "coordinates"}, {"dtype", "i32"}, {"shape", {3}}});
+  }, "one element for each axis");
+}
+
 TEST(Manifest, RefusesBrokenText) {
   expectError([] { Manifest::parse(""); }, "not valid JSON");
   expectError([] { Manifest::parse("[]"); }, "expected an object");
