@@ -5,10 +5,13 @@
 For meshes, strategies and models (a part of them; with SHEAF_FULL=1 in the
 environment all): `sheaf-run --verify` compares loss and every gradient of the first
 step with the program of one device; losses of several steps agree to 2e-6 with sgd and
-5e-6 with AdamW, norms to 2e-5; two runs and, where `mpirun` is installed, processes
+5e-6 with AdamW, norms to 2e-5; what --explain=json lists is what the runtime
+counts, by kind, axes, bytes and times; two runs and, where `mpirun` is installed, processes
 instead of threads give the same to the bit.
 """
 
+import collections
+import json
 import os
 import shutil
 import sys
@@ -84,6 +87,32 @@ def check(session, model, strategy, bases):
     return artifact, train, numbers(rows)
 
 
+def check_counts(session, model, strategy):
+    """The collectives that are explained against those that are sent."""
+    mesh, *options = strategy.split()
+    arguments = [f"--mesh={mesh}", *options]
+    explained = json.loads(session.run("sheaf-compile", session.path(f"{model}.mlir"), *arguments,
+                                       "--explain=json", "-o", session.path("counted.sheaf")))
+    session.run("sheaf-run", session.path("counted.sheaf"), f"--data={session.path('tokens.bin')}",
+                "--steps=2", "--quiet", "--threads=1",
+                f"--collectives={session.path('sent.json')}")
+    with open(session.path("sent.json"), encoding="utf-8") as file:
+        step = json.load(file)["entries"].get("step", {"calls": 1, "collectives": []})
+
+    def total(rows, calls):
+        counts = collections.Counter()
+        for row in rows:
+            key = (row["kind"], tuple(row["axes"]), row["dtype"], row["elements"],
+                   row["wire_bytes"])
+            counts[key] += row["count"] / calls
+        return counts
+
+    listed, sent = total(explained["collectives"], 1), total(step["collectives"], step["calls"])
+    session.check(f"{model}, {strategy}: explained is sent",
+                  listed == sent and (bool(listed) or mesh == "dp=1,tp=1"),
+                  f"{sum(listed.values()):.0f} listed, {sum(sent.values()):.0f} sent")
+
+
 def check_processes(session, artifact, train, ranks, expected, title):
     """The same artifact as processes under mpirun."""
     log = session.path("processes.jsonl")
@@ -108,6 +137,7 @@ def body(session, _):
     mpi = shutil.which("mpirun") and "MPI" in session.run("sheaf-run", "--version")
     for i, (model, strategy) in enumerate(cases):
         artifact, train, expected = check(session, model, strategy, bases)
+        check_counts(session, model, strategy)
         ranks = 1
         for axis in strategy.split()[0].split(","):
             ranks *= int(axis.split("=")[1])
