@@ -42,9 +42,18 @@ struct Explanation {
     // The whole tensor of the group is the larger side.
     int64_t elements = std::max(from.getNumElements(), to.getNumElements());
     double share = double(group - 1) / double(group);
-    double sent = kind == "all-reduce" ? 2 * share * elements
-                  : kind == "permute"  ? double(elements)
-                                       : share * elements;
+    // What is sent has the padding of parts that do not divide.
+    int64_t padded = from.getNumElements();
+    if (kind == "all-gather")
+      padded *= group;
+    else if (kind == "reduce-scatter")
+      padded = to.getNumElements() * group;
+    else if (auto exchange = dyn_cast<dist::AllToAllOp>(op.getOperation()))
+      padded = padded / from.getDimSize(exchange.getSplit()) *
+               (to.getDimSize(exchange.getSplit()) * group);
+    double sent = kind == "all-reduce" ? 2 * share * padded
+                  : kind == "permute" || kind == "broadcast" ? double(padded)
+                                                             : share * padded;
     std::string dtype;
     llvm::raw_string_ostream(dtype) << from.getElementType();
     int64_t bytes = (from.getElementTypeBitWidth() + 7) / 8;
