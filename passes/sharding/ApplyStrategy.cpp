@@ -447,8 +447,9 @@ private:
   }
 
   void shardEntry(func::FuncOp function) {
+    // An entry that evaluates the batch at once finds it as the step has it.
     int64_t microbatches = 1;
-    function.walk(
+    function->getParentOfType<ModuleOp>().walk(
         [&](nn::MicrobatchesOp loop) { microbatches = loop.getCount(); });
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
