@@ -155,7 +155,10 @@ TEST(Manifest, MeshesAndShardings) {
   bad([](Json &j) { j["buffers"][0]["shape"] = {2, 2}; },
       "global shape [7, 5] and its sharding give [2, 3]");
   bad([](Json &j) { j["buffers"][1]["global_shape"] = {8, 5}; }, "its parameter [7, 5]");
-  bad([](Json &j) { j["buffers"][0]["blocks"] = 2; }, "2 blocks");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = 2; }, "expected an array");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = {2, 1}; }, "dimension 0 of 7, which 2 blocks");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = {1, 2}; }, "dimension 1 of 5, which 2 blocks");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = {1}; }, "blocks of 1; expected equally many");
   bad([](Json &j) {
     j["buffers"].push_back(
         {{"name", "at"}, {"kind", "coordinates"}, {"dtype", "i32"}, {"shape", {3}}});
