@@ -8,13 +8,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <malloc.h>
 #include <memory>
 
 using namespace sheaf;
 
-volatile std::sig_atomic_t sheaf::stopSignal = 0;
+std::atomic<int> sheaf::stopSignal = 0;
 
 void sheaf::setScalars(Program &program,
                        const std::map<std::string, double> &scalars) {
@@ -444,7 +445,9 @@ int Training::run() {
   // What was needed up to here goes back, so that the growth of the process
   // from here on is what the steps need.
   program.releaseArena();
+#ifndef __SANITIZE_THREAD__ // its allocator has no part in glibc's
   malloc_trim(0);
+#endif
   peakWasReset = resetPeakMemory();
   residentBefore = residentMemory();
 

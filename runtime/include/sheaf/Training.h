@@ -11,7 +11,7 @@
 
 #include "sheaf/Data.h"
 #include "sheaf/Program.h"
-#include <csignal>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <optional>
@@ -57,7 +57,7 @@ int onRanks(const RunOptions &options, const Artifact &artifact,
 int localRanks(int ranks);
 
 /// Set by a signal that asks the run to end after the current step.
-extern volatile std::sig_atomic_t stopSignal;
+extern std::atomic<int> stopSignal;
 
 /// Sets the scalars of the command line that the artifact has; throws an Error
 /// for one that it has not. Scalars whose buffers are not allocated are
