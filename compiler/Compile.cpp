@@ -59,7 +59,7 @@ private:
   LogicalResult runPasses(ModuleOp root, StringRef name, const Twine &pipeline);
   LogicalResult makeStep();
   LogicalResult makeDevice();
-  LogicalResult explain();
+  LogicalResult explain(llvm::json::Array collectives);
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -178,21 +178,9 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest, Stri
   return memory;
 }
 
-/// What a step sends and what it holds.
-LogicalResult Compilation::explain() {
-  auto step = module.lookupSymbol<func::FuncOp>("step");
-  if (!step)
-    return module.emitError("has no training step to explain; --explain needs a model with @loss");
-  llvm::json::Array collectives = sharding::explainCollectives(step);
-  // Placed on the side: the module goes on from where it is.
-  ModuleOp whole = module;
-  OwningOpRef<ModuleOp> copy = module.clone();
-  module = *copy;
-  LogicalResult placed = makeExec();
-  FailureOr<llvm::json::Object> entries = failure();
-  if (succeeded(placed))
-    entries = describeEntries(module);
-  module = whole;
+/// What a step sends and, now that it is placed, what it holds.
+LogicalResult Compilation::explain(llvm::json::Array collectives) {
+  FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
     return failure();
   llvm::json::Object memory = explainMemory(*entries, "step");
@@ -353,6 +341,7 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
 LogicalResult Compilation::writeArtifact(StringRef path) {
   TimingScope scope = timing.nest("manifest");
   describeKernels(module, manifest);
+  describeRanks(module, manifest);
   FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
   if (failed(processor))
     return failure();
@@ -616,6 +605,13 @@ LogicalResult Compilation::run(StringRef path) {
   if (!isModel && (options.microbatches != 1 || options.recompute != "none"))
     return module.emitError("is a step already, whose microbatches and recomputation are "
                             "chosen; give --microbatches and --recompute with the model");
+  if (floor > Floor::Step && !options.mesh.empty())
+    return module.emitError("is the program of one device already; give --mesh with the model "
+                            "or the step");
+  bool explains = options.explain != CompileOptions::Explain::No;
+  if (explains && (floor > Floor::Device || options.emit < Floor::Device))
+    return module.emitError("--explain tells of a step on its mesh: expected a model, a step or a "
+                            "device's program, and --emit=device or lower");
   if (floor <= Floor::Step) {
     TimingScope scope = timing.nest("checks and bytecode");
     if (failed(checkTensors(module)) || (floor == Floor::Model && failed(checkLoss(module))))
@@ -633,14 +629,25 @@ LogicalResult Compilation::run(StringRef path) {
     return writeText(path);
   if (floor <= Floor::Step && failed(makeDevice()))
     return failure();
-  if (options.explain != CompileOptions::Explain::No && failed(explain()))
+  llvm::json::Array collectives;
+  if (explains) {
+    auto step = module.lookupSymbol<func::FuncOp>("step");
+    if (!step)
+      return module.emitError("has no training step to explain; --explain needs a model with "
+                              "@loss");
+    collectives = sharding::explainCollectives(step);
+  }
+  if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
     return failure();
-  if (path.empty())
+  // An explanation tells of memory, too, which is known where it is placed.
+  if (options.emit == Floor::Device && !explains)
     return success();
-  if (options.emit == Floor::Device)
-    return writeText(path);
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
+  if (explains && failed(explain(std::move(collectives))))
+    return failure();
+  if (options.emit == Floor::Device || path.empty())
+    return success();
   if (options.emit == Floor::Exec)
     return writeText(path);
   if (floor == Floor::LLVM)

@@ -55,6 +55,13 @@ void AxisAttr::printBare(raw_ostream &os) const {
     os << ":(" << getOuter() << ")" << getSize();
 }
 
+std::string AxisAttr::getText() const {
+  std::string text = getName().getValue().str();
+  if (!isWhole())
+    text += (":(" + Twine(getOuter()) + ")" + Twine(getSize())).str();
+  return text;
+}
+
 Attribute AxisAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess())
     return {};

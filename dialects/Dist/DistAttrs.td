@@ -63,6 +63,8 @@ def Dist_AxisAttr : Dist_Attr<"Axis", "axis"> {
   let extraClassDeclaration = [{
     /// Whether it is the whole axis; then `size` is 0.
     bool isWhole() const { return getSize() == 0; }
+    /// `dp`, or `dp:(2)4` of a part: as manifests and explanations name it.
+    std::string getText() const;
     void printBare(::llvm::raw_ostream &os) const;
     static ::mlir::FailureOr<AxisAttr> parseBare(::mlir::AsmParser &parser);
   }];

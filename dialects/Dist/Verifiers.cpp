@@ -1,6 +1,7 @@
 //===- Verifiers.cpp - What is legal in dist ------------------------------===//
 
 #include "dialects/Dist/Dist.h"
+#include "support/WordAssembly.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -28,15 +29,6 @@ static ParseResult parseAxes(OpAsmParser &parser, ArrayAttr &axes) {
 }
 static void printAxes(OpAsmPrinter &printer, Operation *, ArrayAttr axes) {
   printAxesList(printer, axes);
-}
-template <typename EnumAttr>
-static ParseResult parseWord(OpAsmParser &parser, EnumAttr &attribute) {
-  attribute = dyn_cast_or_null<EnumAttr>(EnumAttr::parse(parser, Type()));
-  return failure(!attribute);
-}
-template <typename EnumAttr>
-static void printWord(OpAsmPrinter &printer, Operation *, EnumAttr attribute) {
-  printer << attribute.getValue();
 }
 
 //===----------------------------------------------------------------------===//

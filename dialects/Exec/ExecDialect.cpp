@@ -1,6 +1,7 @@
 //===- ExecDialect.cpp - Registration and verifiers of exec ---------------===//
 
 #include "dialects/Exec/Exec.h"
+#include "support/WordAssembly.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/DialectImplementation.h"

@@ -257,7 +257,7 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
                        OptionalAttr<DenseI64ArrayAttr>:$targets,
                        OptionalAttr<DictionaryAttr>:$about);
   let assemblyFormat = [{
-    $kind (`by` $reduction^)? `reads` `(` $read `:` type($read) `)`
+    custom<Word>($kind) (`by` custom<Word>($reduction)^)? `reads` `(` $read `:` type($read) `)`
     `writes` `(` $written `:` type($written) `)` `sizes` $sizes `strides` $strides
     (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`targets` $targets^)?
     (`about` $about^)? attr-dict
@@ -288,7 +288,7 @@ def Exec_TransferOp : Exec_Op<"transfer", [Pure]> {
                        OptionalAttr<DictionaryAttr>:$about);
   let results = (outs Exec_Tensor:$result);
   let assemblyFormat = [{
-    $kind (`by` $reduction^)? $input `sizes` $sizes `strides` $strides
+    custom<Word>($kind) (`by` custom<Word>($reduction)^)? $input `sizes` $sizes `strides` $strides
     (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`targets` $targets^)?
     (`about` $about^)? attr-dict `:` functional-type(operands, results)
   }];

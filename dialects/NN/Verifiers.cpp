@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NN.h"
+#include "support/WordAssembly.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -214,17 +215,6 @@ LogicalResult CastOp::verify() {
 //===----------------------------------------------------------------------===//
 // Assembly
 //===----------------------------------------------------------------------===//
-
-/// An attribute that is one word of an enumeration.
-template <typename EnumAttr>
-static ParseResult parseWord(OpAsmParser &parser, EnumAttr &attribute) {
-  attribute = dyn_cast_or_null<EnumAttr>(EnumAttr::parse(parser, Type()));
-  return failure(!attribute);
-}
-template <typename EnumAttr>
-static void printWord(OpAsmPrinter &printer, Operation *, EnumAttr attribute) {
-  printer << attribute.getValue();
-}
 
 static ParseResult parseBroadcastTypes(OpAsmParser &parser, Type &lhs, Type &rhs,
                                        Type &result) {

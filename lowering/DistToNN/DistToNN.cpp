@@ -56,14 +56,6 @@ private:
   Value cut(nn::Emit &emit, Value value, RankedTensorType type);
 };
 
-/// "dp", or "dp:(2)2" of a part of it.
-std::string nameOf(dist::AxisAttr axis) {
-  std::string name = axis.getName().getValue().str();
-  if (!axis.isWhole())
-    name += (":(" + Twine(axis.getOuter()) + ")" + Twine(axis.getSize())).str();
-  return name;
-}
-
 RankedTensorType plainType(Type type) {
   return dist::withPartial(cast<RankedTensorType>(type), nullptr);
 }
@@ -181,7 +173,7 @@ exec::TransferOp Lowering::transfer(dist::CollectiveOpInterface op, exec::Transf
     Steps steps = stepsOf(axis);
     sizes.push_back(steps.size);
     strides.push_back(steps.stride);
-    names.push_back(builder.getStringAttr(nameOf(axis)));
+    names.push_back(builder.getStringAttr(axis.getText()));
   }
   NamedAttrList about;
   about.set("axes", builder.getArrayAttr(names));
@@ -398,7 +390,7 @@ void Lowering::addLayouts() {
     for (auto [dim, size] : llvm::zip_equal(sharding.getDims(), type.getShape())) {
       SmallVector<Attribute> names;
       for (dist::AxisAttr axis : dim.getAxes())
-        names.push_back(builder.getStringAttr(nameOf(axis)));
+        names.push_back(builder.getStringAttr(axis.getText()));
       axes.push_back(builder.getArrayAttr(names));
       global.push_back(size * mesh.getSize(dim.getAxes()));
       blocks.push_back(dim.getBlocks());

@@ -77,6 +77,9 @@ mlir::FailureOr<llvm::json::Object> describeEntries(mlir::ModuleOp module);
 /// Adds the kernels of `exec.table`.
 void describeKernels(mlir::ModuleOp module, llvm::json::Object &manifest);
 
+/// Adds the axes of the mesh and the transfers of `exec.collectives`.
+void describeRanks(mlir::ModuleOp module, llvm::json::Object &manifest);
+
 } // namespace sheaf
 
 #endif // SHEAF_LOWERING_ARTIFACT_ARTIFACT_H

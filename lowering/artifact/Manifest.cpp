@@ -151,6 +151,9 @@ void sheaf::describeKernels(ModuleOp module, json::Object &manifest) {
       kernels.push_back(std::move(kernel));
     }
   manifest["kernels"] = std::move(kernels);
+}
+
+void sheaf::describeRanks(ModuleOp module, json::Object &manifest) {
   json::Array collectives;
   if (auto list = module->getAttrOfType<ArrayAttr>(exec::kCollectivesAttr))
     for (auto entry : list.getAsRange<DictionaryAttr>()) {

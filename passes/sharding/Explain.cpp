@@ -58,13 +58,8 @@ struct Explanation {
     llvm::raw_string_ostream(dtype) << from.getElementType();
     int64_t bytes = (from.getElementTypeBitWidth() + 7) / 8;
     llvm::json::Array axes;
-    for (dist::AxisAttr axis : op.getGroupAxes()) {
-      std::string name = axis.getName().getValue().str();
-      if (!axis.isWhole())
-        name += ":(" + std::to_string(axis.getOuter()) + ")" +
-                std::to_string(axis.getSize());
-      axes.push_back(name);
-    }
+    for (dist::AxisAttr axis : op.getGroupAxes())
+      axes.push_back(axis.getText());
     llvm::json::Object entry{
         {"kind", kind},         {"axes", std::move(axes)},
         {"group", group},       {"dtype", dtype},

@@ -107,13 +107,7 @@ SmallVector<dist::AxisAttr> MeshInfo::axesOf(ArrayRef<int> list) const {
 }
 
 std::string MeshInfo::nameOf(int atom) const {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  dist::AxisAttr axis = axesOf(atom).front();
-  os << axis.getName().getValue();
-  if (!axis.isWhole())
-    os << ":(" << axis.getOuter() << ")" << axis.getSize();
-  return text;
+  return axesOf(atom).front().getText();
 }
 
 ValueSharding MeshInfo::parse(dist::ShardingAttr sharding) const {

@@ -224,6 +224,22 @@ void Communicator::check(const SheafCollective &c, int64_t size, const void *sen
     refuse("the send and the receive buffer overlap");
 }
 
+/// Does a part of a transfer. An error of this rank's is told to the others; then, as
+/// after one of theirs, no transfer of its goes on.
+template <typename Body>
+void Communicator::orAbandon(const Body &body) {
+  try {
+    body();
+  } catch (const PeerError &) {
+    abandon();
+    throw;
+  } catch (const Error &error) {
+    abort(error.what());
+    abandon();
+    throw;
+  }
+}
+
 int64_t Communicator::start(const SheafCollective &collective, const void *send,
                             void *receive) {
   double began = now();
@@ -258,16 +274,7 @@ int64_t Communicator::start(const SheafCollective &collective, const void *send,
   int64_t handle = nextHandle++;
   Transfer &started = *transfer;
   transfers.emplace(handle, std::move(transfer));
-  try {
-    begin(started);
-  } catch (const PeerError &) {
-    abandon();
-    throw;
-  } catch (const Error &error) {
-    abort(error.what());
-    abandon();
-    throw;
-  }
+  orAbandon([&] { begin(started); });
   if (started.row >= 0)
     (*current)[started.row].seconds += now() - began;
   return handle;
@@ -279,7 +286,7 @@ void Communicator::wait(int64_t handle) {
   if (found == transfers.end())
     fail("a wait for transfer {}, which is not open; {} are", handle, transfers.size());
   Transfer &transfer = *found->second;
-  try {
+  orAbandon([&] {
     while (true) {
       uint32_t seen = ticket();
       throwIfFailed();
@@ -290,14 +297,7 @@ void Communicator::wait(int64_t handle) {
         break;
       sleep(seen, transfer);
     }
-  } catch (const PeerError &) {
-    abandon();
-    throw;
-  } catch (const Error &error) {
-    abort(error.what());
-    abandon();
-    throw;
-  }
+  });
   if (transfer.row >= 0 && current)
     (*current)[transfer.row].seconds += now() - began;
   transfers.erase(found);

@@ -187,6 +187,7 @@ protected:
   ThreadPool *pool = nullptr;
 
 private:
+  template <typename Body> void orAbandon(const Body &body);
   void check(const SheafCollective &collective, int64_t size, const void *send,
              void *receive) const;
   void runControl(SheafCollective &collective, const void *send, void *receive);

@@ -82,4 +82,12 @@ inline std::string trainingText() {
 
 } // namespace sheaf::test
 
+/// Checks the status of an Outcome, and that its output has `part` in it.
+#define EXPECT_RUN(outcome, expected, part)                                    \
+  do {                                                                         \
+    ::sheaf::test::Outcome done = outcome;                                     \
+    EXPECT_EQ(done.status, expected) << done.output;                           \
+    EXPECT_NE(done.output.find(part), std::string::npos) << done.output;       \
+  } while (0)
+
 #endif // SHEAF_TESTSUPPORT_H

@@ -39,13 +39,6 @@ protected:
   TempDirectory directory;
   std::string data = directory / "text";
 };
-
-#define EXPECT_RUN(outcome, expected, part)                                    \
-  do {                                                                         \
-    Outcome done = outcome;                                                    \
-    EXPECT_EQ(done.status, expected) << done.output;                           \
-    EXPECT_NE(done.output.find(part), std::string::npos) << done.output;       \
-  } while (0)
 } // namespace
 
 TEST_F(Train, LearnsAndLogs) {
