@@ -2,13 +2,17 @@
 """One training step against what it must cost.
 
     benchmarks/step.py BUILD/bin [--model=gpt2|llama] [--rounds=7] [--threads=N] [--keep]
+                       [--peer-python=PYTHON]
 
 The floor, measured in the same run: the step's matrix products alone (the program of
 the step on buffers with every kernel and copy taken out, so the same shapes, strides and
 BLAS), plus the bytes that cannot be avoided over the bandwidth of a threaded copy: 32 a
 parameter (AdamW reads four and writes three numbers, the norm reads one), and those of
 norms, softmax and cross entropy, read once and written once. Step, products and copy
-alternate; medians and their ratio are printed.
+alternate; medians and their ratio are printed, with the limit of 1.15.
+
+Beside it, in the same rounds, the same step in PyTorch and in JAX (peer_step.py), as far
+as --peer-python (this Python, where it is not given) has them.
 """
 
 import argparse
@@ -30,6 +34,7 @@ MODELS = {
     "llama": dict(kind="llama", layers=12, hidden=768, heads=12, vocab=32000, seq=512, batch=1),
 }
 STEPS = 4  # of which the first is not counted
+LIMIT = 1.15
 
 
 def products_only(text):
@@ -78,12 +83,60 @@ def step_ms(binary, artifact, tokens, threads, folder):
     return [line["step_ms"] for line in lines if "step_ms" in line][1:]
 
 
+class Peer:
+    """The step in another framework, in a process that waits between rounds."""
+
+    def __init__(self, python, framework, model, threads):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer_step.py")
+        hidden = model["hidden"]
+        ffn = 4 * hidden if model["kind"] == "gpt" else (8 * hidden // 3 + 63) // 64 * 64
+        numbers = [model["layers"], hidden, model["heads"], model["vocab"], model["seq"],
+                   model["batch"], ffn, threads]
+        self.times = []
+        self.process = subprocess.Popen(
+            [python, script, framework, model["kind"], *map(str, numbers)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.name = self.process.stdout.readline().strip()
+        if self.name:
+            self.step()  # compiles, allocates
+
+    def step(self):
+        self.process.stdin.write("step\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{self.name} ended in its step")
+        return float(line)
+
+    def round(self):
+        self.times.append(statistics.median([self.step() for _ in range(STEPS)][1:]))
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait()
+
+
+def start_peers(python, model, threads):
+    peers = []
+    for framework in ("torch", "jax"):
+        peer = Peer(python, framework, model, threads)
+        if peer.name:
+            peers.append(peer)
+        else:
+            status = peer.close()
+            print(f"{framework}: " + (f"not there in {python}; --peer-python names another"
+                                      if status == 3 else f"failed with status {status}"))
+    return peers
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("bin")
     parser.add_argument("--model", choices=MODELS, default="gpt2")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--peer-python", default=sys.executable,
+                        help="a Python that has PyTorch or JAX")
     parser.add_argument("--keep", action="store_true", help="leave the artifacts")
     arguments = parser.parse_args()
     model = MODELS[arguments.model]
@@ -120,6 +173,7 @@ def main():
     source = np.ones(1 << 26, dtype=np.float32)  # 256 MiB
     target = np.zeros_like(source)
     steps, products, copies = [], [], []
+    peers = start_peers(arguments.peer_python, model, arguments.threads)
     for number in range(arguments.rounds):
         steps.append(statistics.median(step_ms(tool("sheaf-run"), path("step.sheaf"),
                                                path("tokens.bin"), arguments.threads, folder)))
@@ -128,10 +182,13 @@ def main():
                     arguments.threads, folder)))
         copies.append(statistics.median(copy_seconds(source, target, arguments.threads)
                                         for _ in range(5)))
+        for peer in peers:
+            peer.round()
         floor = products[-1] + moved / (8 * source.size / copies[-1]) * 1e3
         print(f"round {number + 1}: step {steps[-1]:.0f} ms, products {products[-1]:.0f} ms, "
               f"copy {8 * source.size / copies[-1] / 1e9:.1f} GB/s, ratio "
-              f"{steps[-1] / floor:.3f}, load {os.getloadavg()[0]:.1f}", flush=True)
+              f"{steps[-1] / floor:.3f}, "
+              + "".join(f"{peer.name} {peer.times[-1]:.0f} ms, " for peer in peers) + f"load {os.getloadavg()[0]:.1f}", flush=True)
     step, product = statistics.median(steps), statistics.median(products)
     bandwidth = 8 * source.size / statistics.median(copies)
     floor = product + moved / bandwidth * 1e3
@@ -142,7 +199,11 @@ def main():
     print(f"floor: products {product:.0f} ms + {moved / 1e9:.2f} GB at {bandwidth / 1e9:.1f} GB/s "
           f"= {floor:.0f} ms")
     print(f"step / floor = {step / floor:.3f} (median of rounds {statistics.median(ratios):.3f}, "
-          f"{min(ratios):.3f} to {max(ratios):.3f}); the step takes {step:.0f} ms")
+          f"{min(ratios):.3f} to {max(ratios):.3f}), limit {LIMIT}; the step takes {step:.0f} ms")
+    for peer in peers:
+        other = statistics.median(peer.times)
+        print(f"{peer.name}: {other:.0f} ms, {other / step:.2f} times as long")
+        peer.close()
     if arguments.keep:
         print(f"artifacts in {folder}")
     else:
