@@ -36,8 +36,9 @@ struct Case {
   const char *name;
   /// The ratio to a copy that is wanted; 0 where none is.
   double target;
-  /// A module with one kernel, which runs on small numbers. The types of
-  /// large tensors are written $X and so on (see `expand`).
+  /// A module with a kernel, or several in their order, each on the results of
+  /// the one before, which run on small numbers. The types of large tensors are
+  /// written $X and so on (see `expand`).
   const char *text;
 };
 
@@ -65,11 +66,16 @@ func.func @bench(%x: $X, %dy: $X, %s: tensor<1024xf32>) -> ($S, $X) attributes {
   return %r, %y : $S, $X
 })"},
     {"rms_norm weights", 1.0, R"(
-func.func @bench(%x: $X, %r: $S, %dy: $X) -> (tensor<1024xf32>) attributes {exec.kernel} {
+func.func @bench(%x: $X, %r: $S, %dy: $X) -> (tensor<256x1024xf32>) attributes {exec.kernel} {
   %h = nn.mul %x, %r : ($X, $S) -> $X
   %p = nn.mul %dy, %h : $X
-  %ds = nn.reduce sum %p dims [0] : ($X) -> tensor<1024xf32>
-  return %ds : tensor<1024xf32>
+  %0 = nn.reshape %p : $X -> tensor<256x64x1024xf32>
+  %1 = nn.reduce sum %0 dims [1] : (tensor<256x64x1024xf32>) -> tensor<256x1024xf32>
+  return %1 : tensor<256x1024xf32>
+}
+func.func @bench2(%x: tensor<256x1024xf32>) -> (tensor<1024xf32>) attributes {exec.kernel} {
+  %0 = nn.reduce sum %x dims [0] : (tensor<256x1024xf32>) -> tensor<1024xf32>
+  return %0 : tensor<1024xf32>
 })"},
     {"layer_norm", 1.0, R"(
 func.func @bench(%x: $X, %s: tensor<1024xf32>, %b: tensor<1024xf32>) -> ($X) attributes {exec.kernel} {
@@ -98,13 +104,20 @@ func.func @bench(%x: $X, %dy: $X, %s: tensor<1024xf32>) -> ($S, $S, $X) attribut
   return %m, %r, %y : $S, $S, $X
 })"},
     {"layer_norm weights", 1.0, R"(
-func.func @bench(%x: $X, %m: $S, %r: $S, %dy: $X) -> (tensor<1024xf32>, tensor<1024xf32>) attributes {exec.kernel} {
+func.func @bench(%x: $X, %m: $S, %r: $S, %dy: $X) -> (tensor<256x1024xf32>, tensor<256x1024xf32>) attributes {exec.kernel} {
   %c = nn.sub %x, %m : ($X, $S) -> $X
   %h = nn.mul %c, %r : ($X, $S) -> $X
   %p = nn.mul %dy, %h : $X
-  %ds = nn.reduce sum %p dims [0] : ($X) -> tensor<1024xf32>
-  %db = nn.reduce sum %dy dims [0] : ($X) -> tensor<1024xf32>
-  return %ds, %db : tensor<1024xf32>, tensor<1024xf32>
+  %0 = nn.reshape %p : $X -> tensor<256x64x1024xf32>
+  %1 = nn.reduce sum %0 dims [1] : (tensor<256x64x1024xf32>) -> tensor<256x1024xf32>
+  %2 = nn.reshape %dy : $X -> tensor<256x64x1024xf32>
+  %3 = nn.reduce sum %2 dims [1] : (tensor<256x64x1024xf32>) -> tensor<256x1024xf32>
+  return %1, %3 : tensor<256x1024xf32>, tensor<256x1024xf32>
+}
+func.func @bench2(%a: tensor<256x1024xf32>, %b: tensor<256x1024xf32>) -> (tensor<1024xf32>, tensor<1024xf32>) attributes {exec.kernel} {
+  %0 = nn.reduce sum %a dims [0] : (tensor<256x1024xf32>) -> tensor<1024xf32>
+  %1 = nn.reduce sum %b dims [0] : (tensor<256x1024xf32>) -> tensor<1024xf32>
+  return %0, %1 : tensor<1024xf32>, tensor<1024xf32>
 })"},
     {"gelu_bias", 1.0, R"(
 func.func @bench(%x: $G, %b: tensor<3072xf32>) -> ($G) attributes {exec.kernel} {
@@ -134,9 +147,14 @@ func.func @bench(%h: $G, %dy: $G) -> ($G) attributes {exec.kernel} {
   return %y : $G
 })"},
     {"bias weights", 1.0, R"(
-func.func @bench(%dy: $G) -> (tensor<3072xf32>) attributes {exec.kernel} {
-  %y = nn.reduce sum %dy dims [0] : ($G) -> tensor<3072xf32>
-  return %y : tensor<3072xf32>
+func.func @bench(%x: $G) -> (tensor<128x3072xf32>) attributes {exec.kernel} {
+  %0 = nn.reshape %x : $G -> tensor<128x64x3072xf32>
+  %1 = nn.reduce sum %0 dims [1] : (tensor<128x64x3072xf32>) -> tensor<128x3072xf32>
+  return %1 : tensor<128x3072xf32>
+}
+func.func @bench2(%x: tensor<128x3072xf32>) -> (tensor<3072xf32>) attributes {exec.kernel} {
+  %0 = nn.reduce sum %x dims [0] : (tensor<128x3072xf32>) -> tensor<3072xf32>
+  return %0 : tensor<3072xf32>
 })"},
     {"softmax", 0.65, R"(
 func.func @bench(%x: $X) -> ($X) attributes {exec.kernel} {
@@ -278,9 +296,7 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
       parseSourceString<ModuleOp>(expand(test.text), context.get());
   if (!module)
     return false;
-  auto function = *module->getOps<func::FuncOp>().begin();
-  std::vector<void *> buffers;
-  auto add = [&](Type type) {
+  auto makeBuffer = [](Type type) -> void * {
     auto tensor = cast<RankedTensorType>(type);
     int64_t count = tensor.getNumElements();
     char *data = allocate(count * 4);
@@ -293,14 +309,31 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
                       : static_cast<void *>(&integer),
                   4);
     }
-    buffers.push_back(data);
+    return data;
   };
-  for (Type type : function.getArgumentTypes())
-    add(type);
-  for (Type type : function.getResultTypes())
-    add(type);
-  std::vector<void *> allocated = buffers;
-  size_t inputs = function.getNumArguments();
+  // The results of a kernel are the arguments of the next one.
+  std::vector<std::vector<void *>> buffers;
+  std::vector<void *> allocated;
+  std::vector<size_t> inputs;
+  double bytes = 0;
+  auto functions = llvm::to_vector(module->getOps<func::FuncOp>());
+  for (func::FuncOp function : functions) {
+    std::vector<void *> own;
+    if (!buffers.empty())
+      own.assign(buffers.back().begin() + inputs.back(), buffers.back().end());
+    auto add = [&](Type type, bool counts) {
+      own.push_back(makeBuffer(type));
+      allocated.push_back(own.back());
+      bytes += counts ? cast<RankedTensorType>(type).getNumElements() * 4 : 0;
+    };
+    for (Type type : function.getArgumentTypes())
+      if (buffers.empty())
+        add(type, true);
+    inputs.push_back(own.size());
+    for (Type type : function.getResultTypes())
+      add(type, function == functions.back());
+    buffers.push_back(own);
+  }
   std::string error;
   std::unique_ptr<Jit> jit;
   double compile = seconds([&] { jit = Jit::compile(*module, error); });
@@ -308,22 +341,25 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
     llvm::errs() << test.name << ": " << error << "\n";
     return false;
   }
-  const CompiledKernel &kernel = jit->getKernels()[0];
+  llvm::ArrayRef<CompiledKernel> kernels = jit->getKernels();
   // In place where the kernel may be, as the compiler does for updates.
   if (StringRef(test.name) == "adamw")
-    for (size_t i = 0; i + 1 < kernel.inPlace.size(); i += 2)
-      if (kernel.inPlace[i] != 1) // the gradient stays
-        buffers[inputs + kernel.inPlace[i + 1]] = buffers[kernel.inPlace[i]];
+    for (size_t i = 0; i + 1 < kernels[0].inPlace.size(); i += 2)
+      if (kernels[0].inPlace[i] != 1) // the gradient stays
+        buffers[0][inputs[0] + kernels[0].inPlace[i + 1]] =
+            buffers[0][kernels[0].inPlace[i]];
 
   Times kernelTimes, copyTimes;
   auto launch = [&] {
-    // As CpuDevice launches it.
-    int64_t tasks = (kernel.extent + kernel.grain - 1) / kernel.grain;
-    pool.run(tasks, [&](int64_t task) {
-      int64_t begin = task * kernel.grain;
-      kernel.entry(buffers.data(), begin,
-                   std::min(begin + kernel.grain, kernel.extent));
-    });
+    // As CpuDevice launches them.
+    for (auto [kernel, own] : llvm::zip_equal(kernels, buffers)) {
+      int64_t tasks = (kernel.extent + kernel.grain - 1) / kernel.grain;
+      pool.run(tasks, [&, &kernel = kernel, &own = own](int64_t task) {
+        int64_t begin = task * kernel.grain;
+        kernel.entry(own.data(), begin,
+                     std::min(begin + kernel.grain, kernel.extent));
+      });
+    }
   };
   launch();
   copy.run(pool);
@@ -332,12 +368,12 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
     copyTimes.add([&] { copy.run(pool); });
   }
   double time = median(kernelTimes.wall);
-  double rate = kernel.bytes / time * 1e-9,
+  double rate = bytes / time * 1e-9,
          copyRate = 2 * Copy::kBytes / median(copyTimes.wall) * 1e-9,
          ratio = rate / copyRate;
   // Where other programs take part of the machine, this is nearer to what a
   // kernel can do.
-  double processor = kernel.bytes / median(kernelTimes.processor) *
+  double processor = bytes / median(kernelTimes.processor) *
                      median(copyTimes.processor) / (2 * Copy::kBytes);
   std::string target, verdict;
   if (test.target > 0) {

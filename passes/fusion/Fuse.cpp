@@ -549,7 +549,8 @@ void BlockFusion::recompute(Group &group) {
   }
 }
 
-/// Views at the border of a group stay outside, where they cost nothing.
+/// Views at the border of a group stay outside, where they cost nothing, unless
+/// the group reads the same tensor without them, too.
 void BlockFusion::trim(Group &group) {
   for (bool changed = true; changed;) {
     changed = false;
@@ -564,6 +565,10 @@ void BlockFusion::trim(Group &group) {
         return members.contains(user);
       });
       if (!first && !last)
+        continue;
+      if (first && llvm::any_of(op->getOperand(0).getUsers(), [&](Operation *user) {
+            return user != op && members.contains(user);
+          }))
         continue;
       // A whole tensor of which a part is read is not worth storing.
       if (!first &&

@@ -14,23 +14,27 @@ int64_t fusion::bytesOf(Value value) {
          std::max(1u, type.getElementTypeBitWidth() / 8);
 }
 
-/// Rows or columns of a reduction over `dims`; neither where they lie in the
-/// middle.
+/// Rows or columns of a reduction over `dims`; columns, too, where blocks of
+/// rows are reduced; neither where kept and reduced dimensions take turns more
+/// often.
 static OpInfo classifyReduction(RankedTensorType type, ArrayRef<int64_t> dims) {
   OpInfo info;
   info.kind = Kind::Reduction;
   info.reduced = type.getNumElements();
   int64_t kept = 1;
   // Of the dimensions that are not 1: reduced ones behind kept ones, or before.
-  bool behind = true, before = true, seenKept = false, seenReduced = false;
+  bool behind = true, seenKept = false, seenReduced = false;
+  bool wasReduced = false;
+  int runs = 0; // of reduced dimensions, one after the other
   for (int64_t i = 0; i < type.getRank(); ++i) {
     if (type.getDimSize(i) == 1)
       continue;
     if (llvm::is_contained(dims, i)) {
-      before &= !seenKept;
-      seenReduced = true;
+      runs += !wasReduced;
+      wasReduced = seenReduced = true;
     } else {
       behind &= !seenReduced;
+      wasReduced = false;
       seenKept = true;
       kept *= type.getDimSize(i);
     }
@@ -41,7 +45,7 @@ static OpInfo classifyReduction(RankedTensorType type, ArrayRef<int64_t> dims) {
     info.columns = 1;
   else if (behind)
     info.rows = kept;
-  else if (before)
+  else if (runs == 1)
     info.columns = kept;
   else
     info.kind = Kind::Boundary;

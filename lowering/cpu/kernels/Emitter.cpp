@@ -27,6 +27,10 @@ static constexpr int64_t kStretch = 64;
 /// before it.
 static constexpr int64_t kChains = 4;
 
+/// Rows that a sweep adds at once: more would be more streams through memory
+/// than are fetched ahead, fewer more loads and stores of sums.
+static constexpr int64_t kSweptRows = 8;
+
 //===----------------------------------------------------------------------===//
 // Scopes and loops
 //===----------------------------------------------------------------------===//
@@ -1027,7 +1031,112 @@ void Emitter::prefetchRows(scf::ForOp items) {
 // Kernels
 //===----------------------------------------------------------------------===//
 
+void Emitter::fetchRows(ValueRange results, const Indices &place,
+                        const Index &row, int64_t count, const Index &column,
+                        Value ahead) {
+  auto accessesAt = [&](const Index &at) {
+    Demand demand(indexing);
+    for (Value result : results) {
+      auto op = result.getDefiningOp<ReduceOp>();
+      (void)demand.visit(op.getInput(), reducedPlaces(op, place, {at})[0]);
+    }
+    return demand.accesses;
+  };
+  unsigned variable = column.terms[0].variable;
+  auto here = accessesAt(row), next = accessesAt(indexing.add(row, Index(1)));
+  std::set<std::pair<void *, Index>> seen;
+  for (auto [access, other] : llvm::zip_equal(here, next)) {
+    Index step = indexing.add(other.offset, indexing.scale(access.offset, -1));
+    if (!access.tensor || access.tensor.getDefiningOp() ||
+        !indexing.isKnown(access.offset) || !step.isConstant() ||
+        access.offset.coefficientOf(variable) != 1 ||
+        !seen.insert({access.tensor.getAsOpaquePointer(), access.offset})
+             .second)
+      continue;
+    Value buffer = bufferOf(access.tensor);
+    Value distance = make<arith::MulIOp>(ahead, constant(step.constant));
+    for (int64_t i = 0; i < count; ++i) {
+      Value at = first(indexing.add(access.offset, Index(i * step.constant)));
+      make<memref::PrefetchOp>(buffer,
+                               ValueRange{make<arith::AddIOp>(at, distance)},
+                               /*isWrite=*/false, /*localityHint=*/2,
+                               /*isDataCache=*/true);
+    }
+  }
+}
+
+void Emitter::emitSweeps(const Plan &plan) {
+  auto results =
+      cast<func::ReturnOp>(source.front().getTerminator()).getOperands();
+  int64_t rows = reducedSizes(results[0].getDefiningOp())[0];
+  int64_t whole = rows / kSweptRows * kSweptRows;
+  Indices loops(plan.sizes.size());
+  // Takes `count` rows from `row` on, the first of the item or others, and
+  // fetches those that are `ahead` further.
+  auto sweep = [&](const Index &row, int64_t count, bool isFirst, Value ahead) {
+    vectorLoop(0, plan.sizes[*plan.lane], plan.lanes, [&](Index column) {
+      loops[*plan.lane] = column;
+      Index offset = indexing.linearize(loops, plan.sizes);
+      fetchRows(results,
+                indexing.delinearize(offset, tensorOf(results[0]).getShape()),
+                row, count, column, ahead);
+      for (auto [result, output] : llvm::zip(results, outputs)) {
+        auto op = result.getDefiningOp<ReduceOp>();
+        Indices place =
+            indexing.delinearize(offset, tensorOf(result).getShape());
+        Type element = tensorOf(result).getElementType(), type = element;
+        if (int64_t lanes = indexing.lanes(column).count; lanes > 1)
+          type = VectorType::get(lanes, element);
+        Value sum = isFirst ? buildNeutral(builder(), loc, op.getKind(), type)
+                            : load(output, offset, element);
+        for (int64_t i = 0; i < count; ++i) {
+          Index reduced[] = {indexing.add(row, Index(i))};
+          Values both{this->element(op.getInput(),
+                                    reducedPlaces(op, place, reduced)[0]),
+                      sum};
+          align(both);
+          sum = buildAccumulate(builder(), loc, op.getKind(), both[0], both[1]);
+        }
+        store(sum, output, offset);
+      }
+    });
+  };
+  auto arguments = kernel.getArguments();
+  loop(arguments.drop_back().back(), arguments.back(), 1, 1,
+       {0, plan.extent - 1}, {}, [&](Index item, ArrayRef<Value>) -> Values {
+         SmallVector<int64_t> shape;
+         for (unsigned dim : plan.items)
+           shape.push_back(plan.sizes[dim]);
+         for (auto [dim, index] :
+              llvm::zip(plan.items, indexing.delinearize(item, shape)))
+           loops[dim] = index;
+         Value more = make<arith::CmpIOp>(
+             arith::CmpIPredicate::slt,
+             make<arith::AddIOp>(first(item), constant(1)), arguments.back());
+         Value none = constant(0), some = constant(kSweptRows);
+         Value atEnd = make<arith::SelectOp>(more, some, none);
+         sweep(Index(0), std::min(rows, kSweptRows), /*isFirst=*/true,
+               rows >= 2 * kSweptRows ? some : none);
+         if (whole > kSweptRows)
+           loop(constant(kSweptRows), constant(whole), kSweptRows, 1,
+                {kSweptRows, whole - kSweptRows}, {},
+                [&](Index row, ArrayRef<Value>) -> Values {
+                  Value isLast =
+                      make<arith::CmpIOp>(arith::CmpIPredicate::eq, first(row),
+                                          constant(whole - kSweptRows));
+                  sweep(row, kSweptRows, /*isFirst=*/false,
+                        make<arith::SelectOp>(isLast, atEnd, some));
+                  return {};
+                });
+         if (whole > 0 && rows > whole)
+           sweep(Index(whole), rows - whole, /*isFirst=*/false, none);
+         return {};
+       });
+}
+
 void Emitter::emit(const Plan &plan) {
+  if (plan.sweeps)
+    return emitSweeps(plan);
   for (const auto &group : plan.groups)
     for (Operation *op : group)
       groupOf[op] = group;

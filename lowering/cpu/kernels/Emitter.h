@@ -87,6 +87,14 @@ private:
   void vectorLoop(int64_t low, int64_t high, int64_t lanes,
                   llvm::function_ref<void(Index)> body);
 
+  /// The items of a plan that sweeps.
+  void emitSweeps(const Plan &plan);
+  /// Fetches what lies `ahead` rows behind `count` rows from `row` on, of the
+  /// operands that a sweep reads along `column`.
+  void fetchRows(mlir::ValueRange results, const Indices &place,
+                 const Index &row, int64_t count, const Index &column,
+                 mlir::Value ahead);
+
   // Numbers.
   /// An index of one lane, or the first lane's of one with a step.
   mlir::Value first(const Index &index);

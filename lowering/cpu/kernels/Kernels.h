@@ -83,8 +83,9 @@ bool isOneKernel(llvm::ArrayRef<mlir::Operation *> ops,
                  std::string *why = nullptr);
 
 /// Rewrites reductions in `function` whose results are few and inputs large, so
-/// that no kernel does much work in one item: first over fixed blocks, then
-/// over the blocks' results. To be called before ops are grouped.
+/// that no kernel does much work in one item, or reads memory in large steps:
+/// first over fixed blocks, then over the blocks' results. To be called before
+/// ops are grouped.
 void splitReductions(mlir::func::FuncOp function);
 
 /// Lowers every kernel of `module` (in the form that `lowerKernel` gives) to

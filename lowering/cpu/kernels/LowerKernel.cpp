@@ -135,16 +135,17 @@ static int64_t bytesOf(Type type) {
   return shaped.getNumElements() * std::max(1u, bits / 8);
 }
 
-/// Bytes that a kernel reads and writes: all operands and results once, but of a table
-/// only the rows that are looked up or added to.
+/// Bytes that a kernel reads and writes: all operands and results once, but of
+/// a table only the rows that are looked up or added to.
 static int64_t bytesMoved(func::FuncOp source, Strategy &strategy) {
   int64_t bytes = 0;
   for (BlockArgument argument : source.getArguments()) {
     int64_t read = 0;
     for (OpOperand &use : argument.getUses()) {
-      bool isTable = isa<EmbeddingOp, GatherOp>(use.getOwner()) && use.getOperandNumber() == 0;
+      bool isTable = isa<EmbeddingOp, GatherOp>(use.getOwner()) &&
+                     use.getOperandNumber() == 0;
       bool isBase = strategy.gatherBase == argument;
-      Value part = isTable ? use.getOwner()->getResult(0)
+      Value part = isTable  ? use.getOwner()->getResult(0)
                    : isBase ? strategy.gatherGrad.getGrad()
                             : Value(argument);
       read += bytesOf(part.getType());
@@ -155,8 +156,8 @@ static int64_t bytesMoved(func::FuncOp source, Strategy &strategy) {
     int64_t written = bytesOf(result.getType());
     // In place, rows that nothing is added to stay as they are.
     if (strategy.gatherBase)
-      written = std::min(written,
-                         bytesOf(strategy.gatherGrad.getGrad().getType()));
+      written =
+          std::min(written, bytesOf(strategy.gatherGrad.getGrad().getType()));
     bytes += written;
   }
   return bytes;
@@ -329,15 +330,68 @@ static int64_t divisorUpTo(int64_t count, int64_t limit) {
   return best;
 }
 
+/// A sum down the columns of a large matrix: first of blocks of rows, which are
+/// read as they lie, then of the blocks. A column alone would be read in steps
+/// of a row, which no memory likes.
+static void splitColumns(ReduceOp op) {
+  constexpr int64_t kLarge = 1 << 20, kMostRows = 64, kFewestRows = 8,
+                    kBlocks = 32;
+  RankedTensorType type = op.getInput().getType();
+  for (auto [i, dim] : llvm::enumerate(op.getDims()))
+    if (dim != static_cast<int64_t>(i))
+      return;
+  int64_t columns = op.getType().getNumElements();
+  int64_t rows = type.getNumElements() / columns;
+  ReduceKind kind = op.getKind();
+  bool sums = kind == ReduceKind::Sum || kind == ReduceKind::Mean;
+  if (!sums || !isa<FloatType>(type.getElementType()) ||
+      columns < kColumnLanes || type.getNumElements() < kLarge)
+    return;
+  int64_t block =
+      divisorUpTo(rows, std::clamp(rows / kBlocks, kFewestRows, kMostRows));
+  if (block < kFewestRows)
+    return; // nearly prime: left as it is
+  OpBuilder builder(op);
+  Emit emit(builder, op.getLoc());
+  SmallVector<Operation *> made;
+  auto keep = [&](Value value) {
+    if (Operation *part = value.getDefiningOp())
+      made.push_back(part);
+    return value;
+  };
+  // The sums of blocks are not rounded to a narrow type.
+  Type element = type.getElementType();
+  Type wide = lowering::getAccumulatorType(element);
+  Value now = op.getInput();
+  if (wide != element)
+    now = keep(emit.cast(now, wide));
+  now = keep(emit.reshape(now, {rows / block, block, columns}));
+  now = keep(emit.reduce(ReduceKind::Sum, now, {1}));
+  now = keep(emit.reduce(ReduceKind::Sum, now, {0}));
+  if (kind == ReduceKind::Mean)
+    now = keep(emit.div(now, static_cast<double>(rows)));
+  if (wide != element)
+    now = keep(emit.cast(now, element));
+  if (op.getType() != now.getType())
+    now = keep(emit.reshape(now, op.getType().getShape()));
+  for (Operation *part : made)
+    part->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+  op.replaceAllUsesWith(now);
+  op.erase();
+}
+
 void cpu::splitReductions(func::FuncOp function) {
   constexpr int64_t kBlock = 8192;
-  SmallVector<ReduceOp> large;
+  SmallVector<ReduceOp> large, columns;
   function.walk([&](ReduceOp op) {
+    if (op.getType().getNumElements() > 1)
+      columns.push_back(op);
     // All dimensions: otherwise there are rows or columns to share out.
     if (op.getType().getNumElements() == 1 &&
         op.getInput().getType().getNumElements() > 8 * kBlock)
       large.push_back(op);
   });
+  llvm::for_each(columns, splitColumns);
   for (ReduceOp op : large) {
     OpBuilder builder(op);
     Emit emit(builder, op.getLoc());

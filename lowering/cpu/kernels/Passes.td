@@ -54,6 +54,22 @@ def SplitReductions : Pass<"cpu-split-reductions", "::mlir::func::FuncOp"> {
     %s = nn.reduce sum_of_squares %b dims [1] : (tensor<2048x8192xf32>) -> tensor<2048xf32>
     %y = nn.reduce sum %s dims [0] : (tensor<2048xf32>) -> tensor<f32>
     ```
+
+    A sum down the columns of a large matrix would read memory in steps of a row.
+    It becomes a sum of blocks of rows, which a kernel reads as they lie, and one of
+    the blocks:
+
+    ```mlir
+    %y = nn.reduce sum %x dims [0] : (tensor<8192x768xf32>) -> tensor<768xf32>
+    ```
+
+    becomes
+
+    ```mlir
+    %b = nn.reshape %x : tensor<8192x768xf32> -> tensor<128x64x768xf32>
+    %s = nn.reduce sum %b dims [1] : (tensor<128x64x768xf32>) -> tensor<128x768xf32>
+    %y = nn.reduce sum %s dims [0] : (tensor<128x768xf32>) -> tensor<768xf32>
+    ```
   }];
   let dependentDialects = ["::sheaf::nn::NNDialect"];
 }

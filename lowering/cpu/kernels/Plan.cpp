@@ -502,6 +502,37 @@ groupReductions(const Demand &demand) {
   return groups;
 }
 
+/// Whether the items of `plan`, whose vector loop is set, can be blocks of rows
+/// that are swept (see Plan::sweeps).
+static bool canSweep(const Plan &plan, ValueRange results, const Demand &demand,
+                     int64_t items) {
+  // Fewer items would not keep threads busy; more rows would be one long chain
+  // of additions.
+  constexpr int64_t kFewestItems = 16, kMostRows = 128;
+  if (*plan.lane + 1 != plan.sizes.size() || items < kFewestItems ||
+      plan.sizes[*plan.lane] < kColumnLanes ||
+      demand.reductions.size() != results.size())
+    return false;
+  llvm::SmallPtrSet<Operation *, 4> ops;
+  for (const Demand::Reduction &reduction : demand.reductions)
+    ops.insert(reduction.op);
+  SmallVector<int64_t> rows;
+  for (auto [result, own] : llvm::zip(results, plan.loopsOf)) {
+    auto op = result.getDefiningOp<ReduceOp>();
+    Type element = tensorOf(result).getElementType();
+    if (!op || !ops.erase(op) || own != plan.sizes.size() ||
+        op.getKind() == ReduceKind::Mean || element.isInteger(1) ||
+        getAccumulatorType(element) != element)
+      return false;
+    SmallVector<int64_t> sizes = reducedSizes(op);
+    if (sizes.size() != 1 || sizes[0] < 2 || sizes[0] > kMostRows ||
+        (!rows.empty() && rows != sizes))
+      return false;
+    rows = sizes;
+  }
+  return true;
+}
+
 FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   Plan plan;
   Value largest = results[0];
@@ -611,6 +642,8 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
       plan.inner = {*plan.lane, *across};
       rows /= sizes[*across];
       plan.block = length > kLanes ? kLanes : 0;
+    } else if (outer && canSweep(plan, results, *demand, rows)) {
+      plan.sweeps = true;
     } else if (outer && !demand->reductions.empty()) {
       if (length >= kColumnLanes)
         plan.lanes = kColumnLanes;
@@ -637,8 +670,9 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
             shapeText(tensorOf(largest).getShape());
     return failure();
   }
-  plan.inPlace =
-      findInPlace(plan, results, *demand, stores, variables, dependence);
+  if (!plan.sweeps)
+    plan.inPlace =
+        findInPlace(plan, results, *demand, stores, variables, dependence);
 
   plan.groups = groupReductions(*demand);
 
@@ -651,7 +685,7 @@ FailureOr<Plan> cpu::makePlan(ValueRange results, std::string &error) {
   int64_t perTask = std::clamp<int64_t>(work / 256, 16384, 65536);
   plan.grain = std::clamp<int64_t>(perTask / perItem, 1, plan.extent);
   // Long rows: a few, so that one is fetched while the one before it is done.
-  if (!demand->reductions.empty() && plan.extent >= 64)
+  if (!demand->reductions.empty() && !plan.sweeps && plan.extent >= 64)
     plan.grain = std::max<int64_t>(plan.grain, 4);
   return plan;
 }

@@ -53,6 +53,27 @@ func.func @product(%x: tensor<8x16xf32>, %w: tensor<16x8xf32>) -> tensor<8x8xf32
 
 // -----
 
+// Sums of blocks of rows, too, take in what only they read and share a pass over the
+// tensor that both read; its view is inside, so that it is read once.
+// CHECK-LABEL: @blocks
+// CHECK: %[[F:.*]]:2 = nn.fused(%{{.*}}, %{{.*}} : tensor<64x16xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>, tensor<8x16xf32>
+// CHECK-DAG: nn.mul
+// CHECK-DAG: nn.reshape
+// CHECK-DAG: nn.reduce sum
+// CHECK-DAG: nn.reduce sum
+// CHECK: nn.yield
+// CHECK: return %[[F]]
+func.func @blocks(%x: tensor<64x16xf32>, %dy: tensor<64x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>) {
+  %p = nn.mul %x, %dy : tensor<64x16xf32>
+  %0 = nn.reshape %p : tensor<64x16xf32> -> tensor<8x8x16xf32>
+  %1 = nn.reduce sum %0 dims [1] : (tensor<8x8x16xf32>) -> tensor<8x16xf32>
+  %2 = nn.reshape %dy : tensor<64x16xf32> -> tensor<8x8x16xf32>
+  %3 = nn.reduce sum %2 dims [1] : (tensor<8x8x16xf32>) -> tensor<8x16xf32>
+  return %1, %3 : tensor<8x16xf32>, tensor<8x16xf32>
+}
+
+// -----
+
 // Sums along rows and down columns need two passes; two sums down the columns of one
 // tensor share one, with what only they read.
 // CHECK-LABEL: @rows_and_columns

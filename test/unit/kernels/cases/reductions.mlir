@@ -86,6 +86,29 @@ func.func @column_sum_of_products(%x: tensor<7x10x70xFT>, %g: tensor<7x10x70xFT>
   %m = nn.reduce sum %p dims [0, 1] : (tensor<7x10x70xFT>) -> tensor<70xFT>
   return %m : tensor<70xFT>
 }
+// Sums of blocks of rows, which go through them as they lie.
+func.func @sum_blocks(%x: tensor<640x100xFT>) -> tensor<32x100xFT> attributes {exec.kernel, test.tolerance = 8.0} {
+  %0 = nn.reshape %x : tensor<640x100xFT> -> tensor<32x20x100xFT>
+  %y = nn.reduce sum %0 dims [1] : (tensor<32x20x100xFT>) -> tensor<32x100xFT>
+  return %y : tensor<32x100xFT>
+}
+func.func @sum_short_blocks(%x: tensor<2x9x5x70xFT>) -> tensor<2x9x70xFT> attributes {exec.kernel, test.tolerance = 8.0} {
+  %y = nn.reduce sum %x dims [2] : (tensor<2x9x5x70xFT>) -> tensor<2x9x70xFT>
+  return %y : tensor<2x9x70xFT>
+}
+func.func @max_blocks_special(%x: tensor<16x16x64xFT>) -> tensor<16x64xFT> attributes {exec.kernel, test.special} {
+  %y = nn.reduce max %x dims [1] : (tensor<16x16x64xFT>) -> tensor<16x64xFT>
+  return %y : tensor<16x64xFT>
+}
+func.func @norm_weights_in_blocks(%x: tensor<8x48x72xFT>, %m: tensor<8x48x1xFT>, %dy: tensor<8x48x72xFT>) -> (tensor<24x72xFT>, tensor<24x72xFT>) attributes {exec.kernel, test.tolerance = 16.0} {
+  %c = nn.sub %x, %m : (tensor<8x48x72xFT>, tensor<8x48x1xFT>) -> tensor<8x48x72xFT>
+  %p = nn.mul %dy, %c : tensor<8x48x72xFT>
+  %0 = nn.reshape %p : tensor<8x48x72xFT> -> tensor<24x16x72xFT>
+  %1 = nn.reduce sum %0 dims [1] : (tensor<24x16x72xFT>) -> tensor<24x72xFT>
+  %2 = nn.reshape %dy : tensor<8x48x72xFT> -> tensor<24x16x72xFT>
+  %3 = nn.reduce sum %2 dims [1] : (tensor<24x16x72xFT>) -> tensor<24x72xFT>
+  return %1, %3 : tensor<24x72xFT>, tensor<24x72xFT>
+}
 func.func @two_levels(%x: tensor<4x6x20xFT>) -> tensor<4x6x20xFT> attributes {exec.kernel, test.tolerance = 16.0} {
   %a = nn.reduce max %x dims [2] keep : (tensor<4x6x20xFT>) -> tensor<4x6x1xFT>
   %b = nn.reduce min %x dims [1, 2] keep : (tensor<4x6x20xFT>) -> tensor<4x1x1xFT>
