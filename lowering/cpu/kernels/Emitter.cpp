@@ -616,8 +616,8 @@ Value Emitter::findRow(Value tensor, const Indices &place) {
 
 void Emitter::keepRows(const Index &index, int64_t size,
                        std::vector<Row> &rows) {
-  // Stacks of threads are small, and more would not stay in the cache.
-  constexpr int64_t kLimit = 32 << 10;
+  // On the stack, and in a cache of the second level: the logits of a token.
+  constexpr int64_t kLimit = 256 << 10;
   unsigned variable = index.terms[0].variable;
   for (auto &[key, value] : scopes.back()->elements) {
     Value tensor = Value::getFromOpaquePointer(key.first);

@@ -53,6 +53,45 @@ static LogicalResult decompose(func::FuncOp function, std::string &error) {
   }
 }
 
+/// Where the exponentials of a row are summed, e^(x - m), and needed again over
+/// their sum, e^(x - (m + log s)), as in cross entropy with its gradient: the
+/// second are the first times a number for each row, e^(m - (m + log s)), and
+/// need not be computed anew. Where m or s are infinite or NaN, both are NaN.
+static void shareExponentials(func::FuncOp function) {
+  function.walk([](ExpOp second) {
+    auto difference = second.getInput().getDefiningOp<SubOp>();
+    if (!difference)
+      return;
+    auto view = [](Value value) {
+      while (auto reshape = value.getDefiningOp<ReshapeOp>())
+        value = reshape.getInput();
+      return value;
+    };
+    Value logSum = view(difference.getRhs());
+    if (auto select = logSum.getDefiningOp<SelectOp>()) // 0 in an empty row
+      logSum = view(select.getOnFalse());
+    auto add = logSum.getDefiningOp<AddOp>();
+    auto log = add ? add.getRhs().getDefiningOp<LogOp>() : nullptr;
+    auto sum = log ? log.getInput().getDefiningOp<ReduceOp>() : nullptr;
+    if (!sum || sum.getKind() != ReduceKind::Sum)
+      return;
+    auto first = sum.getInput().getDefiningOp<ExpOp>();
+    auto centred = first ? first.getInput().getDefiningOp<SubOp>() : nullptr;
+    if (!centred || centred.getLhs() != difference.getLhs() ||
+        centred.getRhs() != add.getLhs() ||
+        centred.getRhs().getType() != difference.getRhs().getType())
+      return;
+    OpBuilder builder(second);
+    Emit emit(builder, second.getLoc());
+    Value factor =
+        emit.make<ExpOp>(emit.sub(centred.getRhs(), difference.getRhs()));
+    second.replaceAllUsesWith(emit.mul(first, factor));
+    second.erase();
+    if (difference.use_empty())
+      difference.erase();
+  });
+}
+
 static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
                                           std::string &error) {
   Strategy strategy;
@@ -193,6 +232,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
     IRRewriter rewriter(source.getContext());
     DominanceInfo dominance;
     eliminateCommonSubExpressions(rewriter, dominance, source);
+    shareExponentials(source);
   }
   FailureOr<Strategy> strategy = chooseStrategy(source, error);
   if (failed(strategy))

@@ -134,3 +134,46 @@ func.func @small_rows(%x: tensor<2048x1024xf32>) -> tensor<2048x1024xf32> attrib
   %y = nn.softmax %x dim 1 : tensor<2048x1024xf32>
   return %y : tensor<2048x1024xf32>
 }
+
+// -----
+
+// Cross entropy and its gradient: the exponentials are computed once, in the pass that
+// sums them, and kept; the gradient has them times a number for each row.
+// CHECK-LABEL: func.func @loss_and_gradient(
+// CHECK: %[[KEPT:.+]] = memref.alloca() {alignment = 64 : i64} : memref<512xf32>
+// CHECK: arith.maximumf
+// CHECK: math.exp {{.*}} : vector<16xf32>
+// CHECK: vector.store %{{.+}}, %[[KEPT]]
+// CHECK: math.exp %{{.+}} : f32
+// CHECK-NOT: math.exp
+// CHECK: vector.load %[[KEPT]]
+// CHECK-NOT: math.exp
+// CHECK: return
+func.func @loss_and_gradient(%x: tensor<64x512xf32>, %t: tensor<64xi32>, %g: tensor<64xf32>)
+    -> (tensor<64xf32>, tensor<64x512xf32>) attributes {exec.kernel} {
+  %l, %e = nn.cross_entropy %x, %t : (tensor<64x512xf32>, tensor<64xi32>) -> (tensor<64xf32>, tensor<64xf32>)
+  %d = nn.cross_entropy_grad %x, %t, %e grad %g : (tensor<64x512xf32>, tensor<64xi32>, tensor<64xf32>, tensor<64xf32>) -> tensor<64x512xf32>
+  return %l, %d : tensor<64xf32>, tensor<64x512xf32>
+}
+
+// -----
+
+// Sums of blocks of rows: an item goes through its rows as they lie, eight at a time,
+// the sums in the result, and fetches the next eight.
+// CHECK-LABEL: func.func @sum_blocks(
+// CHECK-SAME: exec.extent = 32 : i64
+// CHECK: scf.for
+// CHECK: scf.for {{.*}} {
+// CHECK-COUNT-8: memref.prefetch
+// CHECK-COUNT-8: arith.addf {{.*}} : vector<16xf32>
+// CHECK: vector.store
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: vector.load
+// CHECK-COUNT-8: arith.addf {{.*}} : vector<16xf32>
+// CHECK: vector.store
+// CHECK: return
+func.func @sum_blocks(%x: tensor<32x16x128xf32>) -> tensor<32x128xf32> attributes {exec.kernel} {
+  %y = nn.reduce sum %x dims [1] : (tensor<32x16x128xf32>) -> tensor<32x128xf32>
+  return %y : tensor<32x128xf32>
+}

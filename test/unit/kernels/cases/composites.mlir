@@ -47,6 +47,16 @@ func.func @cross_entropy_smoothing(%x: tensor<24x101xFT>, %t: tensor<24xi32> {te
   %l, %e = nn.cross_entropy %x, %t smoothing 0.1 : (tensor<24x101xFT>, tensor<24xi32>) -> (tensor<24xST>, tensor<24xST>)
   return %l, %e : tensor<24xST>, tensor<24xST>
 }
+func.func @cross_entropy_both(%x: tensor<24x130xFT>, %t: tensor<24xi32> {test.range = [-5.0, 129.0]}, %g: tensor<24xST>, %h: tensor<24xST>) -> (tensor<24xST>, tensor<24x130xFT>) attributes {exec.kernel, test.tolerance = 4.0} {
+  %l, %e = nn.cross_entropy %x, %t : (tensor<24x130xFT>, tensor<24xi32>) -> (tensor<24xST>, tensor<24xST>)
+  %d = nn.cross_entropy_grad %x, %t, %e grad %g, %h : (tensor<24x130xFT>, tensor<24xi32>, tensor<24xST>, tensor<24xST>, tensor<24xST>) -> tensor<24x130xFT>
+  return %l, %d : tensor<24xST>, tensor<24x130xFT>
+}
+func.func @cross_entropy_both_special(%x: tensor<24x7xFT>, %t: tensor<24xi32> {test.range = [0.0, 6.0]}, %g: tensor<24xST>) -> (tensor<24xST>, tensor<24x7xFT>) attributes {exec.kernel, test.tolerance = 4.0, test.special} {
+  %l, %e = nn.cross_entropy %x, %t : (tensor<24x7xFT>, tensor<24xi32>) -> (tensor<24xST>, tensor<24xST>)
+  %d = nn.cross_entropy_grad %x, %t, %e grad %g : (tensor<24x7xFT>, tensor<24xi32>, tensor<24xST>, tensor<24xST>) -> tensor<24x7xFT>
+  return %l, %d : tensor<24xST>, tensor<24x7xFT>
+}
 func.func @cross_entropy_grad(%x: tensor<4x6x100xFT>, %t: tensor<4x6xi32> {test.range = [-5.0, 99.0]}, %l: tensor<4x6xST> {test.range = [4.0, 7.0]}, %g: tensor<4x6xST>, %h: tensor<4x6xST>) -> tensor<4x6x100xFT> attributes {exec.kernel, test.tolerance = 4.0} {
   %d = nn.cross_entropy_grad %x, %t, %l grad %g, %h smoothing 0.2 : (tensor<4x6x100xFT>, tensor<4x6xi32>, tensor<4x6xST>, tensor<4x6xST>, tensor<4x6xST>) -> tensor<4x6x100xFT>
   return %d : tensor<4x6x100xFT>
