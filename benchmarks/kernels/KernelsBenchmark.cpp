@@ -210,6 +210,11 @@ func.func @bench(%x: tensor<8x2048x16x64xf32>, %p: tensor<2048xi32>) -> (tensor<
   %y = nn.rotary %x, %p theta 10000.0 : (tensor<8x2048x16x64xf32>, tensor<2048xi32>) -> tensor<8x2048x16x64xf32>
   return %y : tensor<8x2048x16x64xf32>
 })"},
+    {"dropout", 0, R"(
+func.func @bench(%x: tensor<8x2048x768xf32>, %key: tensor<4xi32>, %stream: tensor<i32>) -> (tensor<8x2048x768xf32>) attributes {exec.kernel} {
+  %y = nn.dropout %x, %key, %stream rate 0.1 : (tensor<8x2048x768xf32>, tensor<4xi32>, tensor<i32>) -> tensor<8x2048x768xf32>
+  return %y : tensor<8x2048x768xf32>
+})"},
     {"normal", 0, R"(
 func.func @bench(%key: tensor<4xi32>, %stream: tensor<i32>) -> ($P) attributes {exec.kernel} {
   %y = nn.random normal %key, %stream : (tensor<4xi32>, tensor<i32>) -> $P
