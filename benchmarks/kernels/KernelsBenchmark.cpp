@@ -20,6 +20,7 @@
 
 #include "Jit.h"
 #include "mlir/Parser/Parser.h"
+#include "sheaf/Memory.h"
 #include "sheaf/ThreadPool.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -266,33 +267,30 @@ struct Times {
   }
 };
 
-char *allocate(size_t bytes) {
-  return static_cast<char *>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
-}
-
 /// The copy that kernels are measured against.
 class Copy {
 public:
   Copy() {
-    std::memset(from, 1, kBytes);
-    std::memset(to, 2, kBytes);
-  }
-  ~Copy() {
-    std::free(from);
-    std::free(to);
+    std::memset(from.data(), 1, kBytes);
+    std::memset(to.data(), 2, to.bytes());
   }
   void run(sheaf::ThreadPool &pool) {
     pool.run(kBytes / kTask, [&](int64_t task) {
-      auto *source = reinterpret_cast<const double *>(from + task * kTask);
-      auto *target = reinterpret_cast<double *>(to + task * kTask);
+      auto *source = reinterpret_cast<const double *>(
+          static_cast<const char *>(from.data()) + task * kTask);
+      auto *target = reinterpret_cast<double *>(static_cast<char *>(to.data()) +
+                                                kApart + task * kTask);
       for (int64_t i = 0; i < kTask / 8; ++i)
         target[i] = source[i];
     });
   }
-  static constexpr int64_t kBytes = 256 << 20, kTask = 1 << 20;
+  /// Source and target do not begin at the same place in their huge pages: each
+  /// store would look like one to what is loaded next, and the copy be slower
+  /// than the machine can.
+  static constexpr int64_t kBytes = 256 << 20, kTask = 1 << 20, kApart = 67648;
 
 private:
-  char *from = allocate(kBytes), *to = allocate(kBytes);
+  sheaf::Memory from{kBytes}, to{kBytes + kApart};
 };
 
 bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
@@ -301,10 +299,12 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
       parseSourceString<ModuleOp>(expand(test.text), context.get());
   if (!module)
     return false;
-  auto makeBuffer = [](Type type) -> void * {
+  std::vector<sheaf::Memory> memory;
+  auto makeBuffer = [&](Type type) -> void * {
     auto tensor = cast<RankedTensorType>(type);
     int64_t count = tensor.getNumElements();
-    char *data = allocate(count * 4);
+    // As the runtime keeps buffers.
+    auto *data = static_cast<char *>(memory.emplace_back(count * 4).data());
     for (int64_t i = 0; i < count; ++i) {
       int32_t integer = static_cast<int32_t>((i * 2654435761u) >> 8) % 1000;
       float number = 0.5f + static_cast<float>(std::abs(integer)) / 1000;
@@ -318,7 +318,6 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
   };
   // The results of a kernel are the arguments of the next one.
   std::vector<std::vector<void *>> buffers;
-  std::vector<void *> allocated;
   std::vector<size_t> inputs;
   double bytes = 0;
   auto functions = llvm::to_vector(module->getOps<func::FuncOp>());
@@ -328,7 +327,6 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
       own.assign(buffers.back().begin() + inputs.back(), buffers.back().end());
     auto add = [&](Type type, bool counts) {
       own.push_back(makeBuffer(type));
-      allocated.push_back(own.back());
       bytes += counts ? cast<RankedTensorType>(type).getNumElements() * 4 : 0;
     };
     for (Type type : function.getArgumentTypes())
@@ -390,7 +388,6 @@ bool run(const Case &test, sheaf::ThreadPool &pool, Copy &copy) {
                                 test.name, time * 1e3, rate, copyRate, ratio,
                                 target, verdict, processor, compile * 1e3);
   llvm::outs().flush();
-  llvm::for_each(allocated, std::free);
   return true;
 }
 } // namespace

@@ -1,5 +1,6 @@
 #include "sheaf/Matmul.h"
 #include "sheaf/Error.h"
+#include "sheaf/Memory.h"
 #include "sheaf/Types.h"
 #include <algorithm>
 #include <cblas.h>
@@ -250,8 +251,15 @@ void checkType(ThreadPool &pool, SheafType type, double tolerance) {
 template <typename T>
 double measureType(ThreadPool &pool, SheafType type) {
   constexpr int64_t size = 1536;
-  std::vector<T> a(size * size), b(size * size), c(size * size);
-  for (size_t i = 0; i < a.size(); ++i) {
+  // As the operands of a step are kept.
+  Memory memory[3];
+  T *matrices[3];
+  for (int i = 0; i < 3; ++i) {
+    memory[i] = Memory(size * size * sizeof(T));
+    matrices[i] = static_cast<T *>(memory[i].data());
+  }
+  auto [a, b, c] = matrices;
+  for (int64_t i = 0; i < size * size; ++i) {
     a[i] = static_cast<T>(sampleValue(i));
     b[i] = static_cast<T>(sampleValue(i + 17));
   }
@@ -259,7 +267,7 @@ double measureType(ThreadPool &pool, SheafType type) {
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 4; ++i) {
     auto start = std::chrono::steady_clock::now();
-    runMatmul(pool, p, a.data(), b.data(), c.data());
+    runMatmul(pool, p, a, b, c);
     std::chrono::duration<double> time =
         std::chrono::steady_clock::now() - start;
     best = std::min(best, time.count());
