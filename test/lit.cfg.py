@@ -30,7 +30,8 @@ config.substitutions.append(("%sheaf_bin", config.sheaf_tools_dir))
 config.substitutions.append(("%sheaf_lib", os.path.join(config.sheaf_binary_dir, "lib")))
 llvm_config.add_tool_substitutions(
     [ToolSubst("sheaf-opt", extra_args=options)]
-    + [tool for tool in ("sheaf-compile", "sheaf-model", "sheaf-run", "sheaf-plan")
+    + [tool for tool in ("sheaf-compile", "sheaf-model", "sheaf-run", "sheaf-plan", "sheaf-lsp-server",
+                               "sheaf-reduce")
        if os.path.exists(os.path.join(config.sheaf_tools_dir, tool))],
     [config.sheaf_tools_dir, config.llvm_tools_dir])
 
