@@ -15,7 +15,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.sheaf_binary_dir, "test")
 # e2e, oracle, gpu and unit tests have runners of their own.
 config.excludes = ["Inputs", "CMakeLists.txt", "lit.cfg.py", "lit.site.cfg.py", "e2e", "oracle",
-                   "gpu", "unit"]
+                   "gpu", "plugins", "unit"]
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "SHEAF_FULL"])
 llvm_config.use_default_substitutions()
