@@ -1,6 +1,7 @@
 //===- ApplyStrategy.cpp - Shard parameters, state and batch by a table ---===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "llvm/ADT/DenseSet.h"
@@ -255,8 +256,39 @@ private:
             entry.used.dims[i] = *dim;
         }
       entry.sharded = addZero(type, entry.used);
+      if (context->getRemarkEngine())
+        report(argument, param, entry);
     }
     return success();
+  }
+
+  /// A remark on where a parameter is, and why it is nowhere in part.
+  void report(BlockArgument argument, nn::ParamAttr param, const Parameter &entry) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto options = remark::RemarkOpts::name("parameter").category("sharding").function(
+        function.getName());
+    std::string name = "parameter " + param.getName().str();
+    auto text = [&](const ValueSharding &sharding) {
+      std::string result;
+      llvm::raw_string_ostream(result) << mesh.print(sharding);
+      return result;
+    };
+    ValueSharding whole(cast<RankedTensorType>(argument.getType()).getRank());
+    std::string used = text(entry.used), stored = text(entry.sharded);
+    if (stored != text(whole)) {
+      remark::passed(argument.getLoc(), options)
+          << (name + " is used as " + used +
+              (stored == used ? "" : ", its optimizer state is stored as " + stored));
+      return;
+    }
+    std::string axes;
+    llvm::raw_string_ostream os(axes);
+    llvm::interleaveComma(param.getAxes(), os,
+                          [&](StringAttr axis) { os << axis.getValue(); });
+    remark::missed(argument.getLoc(), options)
+        << (name + " is whole on every device: none of its axes (" + axes +
+            ") is sharded over an axis of the mesh" +
+            (zeroAxes.empty() ? "" : ", and it is smaller than the devices of ZeRO"));
   }
 
   /// Whether some op takes a part of the outermost `blocks` of dimension `dim`,

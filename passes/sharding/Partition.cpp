@@ -1,5 +1,6 @@
 //===- Partition.cpp - Write what one device does -------------------------===//
 
+#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -765,7 +766,30 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
         failed(Partitioner(getOperation(), *mesh, *timing).run()))
-      signalPassFailure();
+      return signalPassFailure();
+    if (getContext().getRemarkEngine())
+      reportCollectives();
+  }
+
+  /// A remark for every collective: what asked for it.
+  void reportCollectives() {
+    getOperation().walk([](dist::CollectiveOpInterface op) {
+      auto why = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr);
+      auto text = why ? why.getAs<StringAttr>("text") : StringAttr();
+      if (!text)
+        return;
+      std::string axes;
+      for (dist::AxisAttr axis : op.getGroupAxes())
+        axes += (axes.empty() ? "" : ", ") + axis.getText();
+      std::string type;
+      llvm::raw_string_ostream(type) << op->getOperand(0).getType();
+      auto remark = remark::analysis(
+          op->getLoc(), remark::RemarkOpts::name("collective")
+                            .category("sharding")
+                            .function(op->getParentOfType<func::FuncOp>().getName()));
+      remark << (op.getCollectiveKind().str() + " over " + axes + " of " + type + ": " +
+                 text.str());
+    });
   }
 };
 } // namespace
