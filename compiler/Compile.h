@@ -52,6 +52,12 @@ struct CompileOptions {
   /// Print every collective of a step, with its cost and reason, and what a device's
   /// memory holds.
   enum class Explain { No, Table, Json } explain = Explain::No;
+  /// A file with the strategy, instead of `zero`, `zeroGroup` and `sequenceParallel`.
+  std::string strategy;
+  /// Say where the axes of this value's sharding came from, and do no more.
+  std::string why;
+  /// Refuse to move a value unasked where a device sends more bytes; -1: never.
+  int64_t strict = -1;
   /// Write the module after each phase to numbered files of this folder, each of which
   /// is accepted as input again.
   std::string dumpPhasesTo;
