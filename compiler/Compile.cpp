@@ -145,10 +145,14 @@ LogicalResult Compilation::makeDevice() {
   llvm::interleave(options.mesh, os,
                    [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
+     << " zero-min-bytes=" << options.zeroMinBytes << " zero3-gathers=" << options.zero3Gathers
+     << " accumulate=" << options.accumulate
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false") << "}";
   if (failed(runPasses("strategy", strategy)) ||
       failed(runPasses("propagate", "dist-propagate")) ||
-      failed(runPasses("partition", "dist-partition,symbol-dce,canonicalize,cse,dist-verify")))
+      failed(runPasses("partition", "dist-partition,symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
+                                          "},canonicalize,dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();

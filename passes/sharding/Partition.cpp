@@ -112,10 +112,24 @@ private:
 
   /// The role of what brings a value to its user: the user's, or, for a
   /// terminator, which has none, that of the op that made the value.
-  static Attribute roleFor(Operation *user, Value value) {
+  Attribute roleFor(Operation *user, Value value) {
     Attribute role = user->getAttr(nn::kRoleAttr);
+    return role ? role : roleOf(value);
+  }
+
+  /// The role of what made a value: inside of a layer or loop for what that gives.
+  Attribute roleOf(Value value) {
     Operation *from = value.getDefiningOp();
-    return role || !from ? role : from->getAttr(nn::kRoleAttr);
+    if (auto call = dyn_cast_or_null<func::CallOp>(from))
+      if (func::FuncOp callee = plan.calleeOf(call))
+        if (Attribute role =
+                roleOf(callee.front().getTerminator()->getOperand(
+                    cast<OpResult>(value).getResultNumber())))
+          return role;
+    if (auto loop = dyn_cast_or_null<nn::MicrobatchesOp>(from))
+      return roleOf(loop.getBody().front().getTerminator()->getOperand(
+          cast<OpResult>(value).getResultNumber()));
+    return from ? from->getAttr(nn::kRoleAttr) : nullptr;
   }
 
   /// The value in a placement, for `user`.
@@ -147,7 +161,7 @@ private:
     if (!(made == wanted))
       result = plan.getResharder().convert(builder, op->getLoc(), local,
                                            tensorOf(value), made, wanted, kind,
-                                           why(), op->getAttr(nn::kRoleAttr));
+                                           why(), roleOf(value));
     locals[value] = {result, wanted};
   }
 
