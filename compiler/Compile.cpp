@@ -133,6 +133,8 @@ LogicalResult Compilation::makeDevice() {
   if (!options.strategy.empty())
     os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
+     << " zero-min-bytes=" << options.zeroMinBytes << " zero3-gathers=" << options.zero3Gathers
+     << " accumulate=" << options.accumulate
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false") << "}";
   if (failed(runPasses("strategy", strategy)))
     return failure();
@@ -146,7 +148,9 @@ LogicalResult Compilation::makeDevice() {
   }
   if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
       failed(runPasses("partition", "dist-partition{strict=" + Twine(options.strict) +
-                                        "},symbol-dce,canonicalize,cse,dist-verify")))
+                                        "},symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
+                                          "},canonicalize,dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();

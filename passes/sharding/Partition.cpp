@@ -233,10 +233,24 @@ private:
 
   /// The role of what brings a value to its user: the user's, or, for a
   /// terminator, which has none, that of the op that made the value.
-  static Attribute roleFor(Operation *user, Value value) {
+  Attribute roleFor(Operation *user, Value value) {
     Attribute role = user->getAttr(nn::kRoleAttr);
+    return role ? role : roleOf(value);
+  }
+
+  /// The role of what made a value: inside of a layer or loop for what that gives.
+  Attribute roleOf(Value value) {
     Operation *from = value.getDefiningOp();
-    return role || !from ? role : from->getAttr(nn::kRoleAttr);
+    if (auto call = dyn_cast_or_null<func::CallOp>(from))
+      if (func::FuncOp callee = plan.calleeOf(call))
+        if (Attribute role =
+                roleOf(callee.front().getTerminator()->getOperand(
+                    cast<OpResult>(value).getResultNumber())))
+          return role;
+    if (auto loop = dyn_cast_or_null<nn::MicrobatchesOp>(from))
+      return roleOf(loop.getBody().front().getTerminator()->getOperand(
+          cast<OpResult>(value).getResultNumber()));
+    return from ? from->getAttr(nn::kRoleAttr) : nullptr;
   }
 
   /// The value in a placement, for `user`.
@@ -274,7 +288,7 @@ private:
                                            tensorOf(value), made, wanted, kind,
                                            withAnnotations(why(), op, value,
                                                            movedBetween(made, wanted)),
-                                           op->getAttr(nn::kRoleAttr));
+                                           roleOf(value));
     locals[value] = {result, wanted};
   }
 

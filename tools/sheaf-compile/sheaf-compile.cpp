@@ -55,6 +55,24 @@ static cl::opt<int64_t> zero("zero",
 static cl::opt<int64_t> zeroGroup("zero-group",
                                   cl::desc("Shard over the innermost N devices of dp (all)"),
                                   cl::value_desc("N"), cl::init(0), cl::cat(category));
+static cl::opt<int64_t> zeroMinBytes(
+    "zero-min-bytes", cl::desc("Parameters of fewer bytes stay whole on every device (0)"),
+    cl::value_desc("N"), cl::init(0), cl::cat(category));
+static cl::opt<std::string> zero3Gathers(
+    "zero3-gathers",
+    cl::desc("Weights of --zero=3: gathered again (default) for each use of each microbatch, or "
+             "gathered once a step and kept (keep)"),
+    cl::init("again"), cl::cat(category));
+static cl::opt<std::string> accumulate(
+    "accumulate",
+    cl::desc("Gradients of --zero=2 and 3 between microbatches: sharded (default), or whole and "
+             "reduced once a step"),
+    cl::init("sharded"), cl::cat(category));
+static cl::opt<std::string> bucketBytes(
+    "bucket-bytes",
+    cl::desc("Reduce gradients together, up to N bytes; 0: each alone (default); auto: by the "
+             "link of the axis"),
+    cl::value_desc("N"), cl::init("0"), cl::cat(category));
 static cl::opt<bool> sequenceParallel(
     "sequence-parallel", cl::desc("Shard activations between blocks along the sequence, over tp"),
     cl::cat(category));
@@ -292,6 +310,20 @@ int main(int argc, char **argv) {
                 "-o");
   if (strict.getNumOccurrences() && strict < 0)
     return fail("--strict is " + llvm::Twine(strict) + ", expected bytes, 0 or more");
+  if (zeroMinBytes < 0)
+    return fail("--zero-min-bytes must be at least 0");
+  options.zeroMinBytes = zeroMinBytes;
+  if (!llvm::is_contained({"again", "keep"}, zero3Gathers))
+    return fail(llvm::Twine("unknown --zero3-gathers=") + zero3Gathers + ", expected again or keep");
+  options.zero3Gathers = zero3Gathers;
+  if (!llvm::is_contained({"sharded", "whole"}, accumulate))
+    return fail(llvm::Twine("unknown --accumulate=") + accumulate + ", expected sharded or whole");
+  options.accumulate = accumulate;
+  uint64_t bytes;
+  if (bucketBytes != "auto" && llvm::StringRef(bucketBytes).getAsInteger(10, bytes))
+    return fail(llvm::Twine("--bucket-bytes has '") + bucketBytes +
+                "', expected a number of bytes, or auto");
+  options.bucketBytes = bucketBytes;
   if (optLevel < '0' || optLevel > '3')
     return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
                 ", expected -O0, -O1, -O2 or -O3");
