@@ -52,8 +52,8 @@ struct CompileOptions {
   /// Print every collective of a step, with its cost and reason, and what a device's
   /// memory holds.
   enum class Explain { No, Table, Json } explain = Explain::No;
-  /// Write the module after each phase to numbered files of this folder, each of which
-  /// is accepted as input again.
+  /// Write the module after each phase to numbered files of this folder, each
+  /// of which is accepted as input again.
   std::string dumpPhasesTo;
   /// Pipelines at named points (getPoints in Phases.h): point and pipeline.
   std::vector<std::pair<std::string, std::string>> attached;
