@@ -35,5 +35,7 @@ llvm_config.add_tool_substitutions(
        if os.path.exists(os.path.join(config.sheaf_tools_dir, tool))],
     [config.sheaf_tools_dir, config.llvm_tools_dir])
 
+if shutil.which("git"):
+    config.available_features.add("git")
 if shutil.which("mpirun"):
     config.available_features.add("mpi")
