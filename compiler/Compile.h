@@ -55,7 +55,7 @@ struct CompileOptions {
   /// Write the module after each phase to numbered files of this folder, each
   /// of which is accepted as input again.
   std::string dumpPhasesTo;
-  /// Pipelines at named points (getPoints in Phases.h): point and pipeline.
+  /// Pipelines at named points (getPoints in Points.h): point and pipeline.
   std::vector<std::pair<std::string, std::string>> attached;
   /// Where the module is written that a phase crashed on; empty: nowhere.
   std::string crashReproducer;

@@ -12,25 +12,11 @@
 #define SHEAF_COMPILER_PHASES_H
 
 #include "compiler/Compile.h"
+#include "compiler/Points.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/Twine.h"
 
 namespace sheaf {
-
-/// A place between phases where passes of others can stand.
-struct Point {
-  llvm::StringLiteral name, meaning;
-};
-/// In the order in which a compilation meets them.
-llvm::ArrayRef<Point> getPoints();
-
-/// Runs `pipeline` at a point of every compilation of this process, as the
-/// option
-/// --pass-at does. A plugin calls it while it registers its passes. It is weak,
-/// as programs other than sheaf-compile load plugins, too: call it where it is
-/// there.
-__attribute__((weak)) void attachPasses(llvm::StringRef point,
-                                        llvm::StringRef pipeline);
 
 class Phases {
 public:

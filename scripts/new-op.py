@@ -66,7 +66,7 @@ def main():
 // RUN: sheaf-opt %s --nn-differentiate=functions=f | FileCheck %s --check-prefix=GRADIENT
 // RUN: sheaf-opt %s --nn-print-rules -o %t 2>&1 | FileCheck %s --check-prefix=RULE
 
-// RULE: remark: rule: [a][b] -> [a][b]
+// RULE: remark: rule: [d0][d1] -> [d0][d1]
 // CHECK-LABEL: func.func @f(
 // CHECK: nn.{name} %{{{{.*}}}} : tensor<4x8xf32>
 // SIMPLE-LABEL: func.func @f(

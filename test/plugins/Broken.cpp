@@ -1,6 +1,6 @@
 //===- Broken.cpp - A pass that fails in the ways that a pass can ---------===//
 
-#include "compiler/Phases.h"
+#include "compiler/Points.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 

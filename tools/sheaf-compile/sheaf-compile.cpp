@@ -1,7 +1,7 @@
 //===- sheaf-compile.cpp - The driver -------------------------------------===//
 
 #include "compiler/Compile.h"
-#include "compiler/Phases.h"
+#include "compiler/Points.h"
 #include "compiler/Remarks.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
