@@ -85,7 +85,7 @@ func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {{
     for path, _ in edits:
         print(f"edited: {path.relative_to(root)}")
     print("next:   scripts/build.sh && /usr/lib/llvm-22/bin/lit -v build/test "
-          f"--filter='dialects/NN|autodiff'")
+          "--filter='dialects/NN|autodiff'")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ config.excludes = ["Inputs", "CMakeLists.txt", "lit.cfg.py", "lit.site.cfg.py", 
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "SHEAF_FULL", "CCACHE_DIR"])
 llvm_config.use_default_substitutions()
-llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+# Scripts inside tests call the programs by their names.
+llvm_config.with_environment("PATH", [config.llvm_tools_dir, config.sheaf_tools_dir],
+                             append_path=True)
 
 # With --param=roundtrip=1 every run of sheaf-opt also prints, parses and compares.
 options = ["--verify-roundtrip"] if lit_config.params.get("roundtrip") else []
