@@ -12,6 +12,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/sharding/Explain.h"
+#include "passes/sharding/Passes.h"
 #include "runtime/include/sheaf/abi.h"
 #include "support/Version.h"
 #include "support/WriteFile.h"
@@ -19,6 +20,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
+#include <map>
 
 using namespace mlir;
 using namespace sheaf;
@@ -61,7 +63,10 @@ private:
   }
   LogicalResult makeStep();
   LogicalResult makeDevice();
-  LogicalResult explain(llvm::json::Array collectives);
+  /// Bytes by kind that the step holds on one device, from floor 2; nothing, with a
+  /// diagnostic, where it cannot be placed.
+  FailureOr<llvm::json::Object> explainWhole();
+  LogicalResult explain(llvm::json::Array collectives, llvm::json::Object whole);
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -133,11 +138,27 @@ LogicalResult Compilation::makeDevice() {
   os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
   llvm::interleave(options.mesh, os,
                    [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
+  if (!options.strategy.empty())
+    os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
+     << " zero-min-bytes=" << options.zeroMinBytes << " zero3-gathers=" << options.zero3Gathers
+     << " accumulate=" << options.accumulate
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false") << "}";
-  if (failed(runPasses("strategy", strategy)) ||
-      failed(runPasses("propagate", "dist-propagate")) ||
-      failed(runPasses("partition", "dist-partition,symbol-dce,canonicalize,cse,dist-verify")))
+  if (failed(runPasses("strategy", strategy)))
+    return failure();
+  if (!options.why.empty()) {
+    // In code: the text of a pipeline ends a name at a brace or blank.
+    PassManager manager(module->getContext(), ModuleOp::getOperationName());
+    DistPropagateOptions propagate;
+    propagate.why = options.why;
+    manager.addPass(createDistPropagate(propagate));
+    return manager.run(module);
+  }
+  if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
+      failed(runPasses("partition", "dist-partition{strict=" + Twine(options.strict) +
+                                        "},symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
+                                          "},canonicalize,dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();
@@ -167,27 +188,80 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest, Stri
   return memory;
 }
 
-/// What a step sends and, now that it is placed, what it holds.
-LogicalResult Compilation::explain(llvm::json::Array collectives) {
+FailureOr<llvm::json::Object> Compilation::explainWhole() {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  // Without its shardings it is the program of one device.
+  copy->walk([](Operation *op) {
+    if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
+      constraint.getResult().replaceAllUsesWith(constraint.getInput());
+      constraint.erase();
+    } else if (isa<dist::MeshOp>(op)) {
+      op->erase();
+    } else {
+      for (StringRef name : {dist::kShardingsAttr, dist::kArgumentShardingsAttr})
+        op->removeAttr(name);
+      if (auto function = dyn_cast<func::FuncOp>(op)) {
+        for (unsigned i = 0; i < function.getNumArguments(); ++i)
+          function.removeArgAttr(i, dist::kShardingAttr);
+        for (unsigned i = 0; i < function.getNumResults(); ++i)
+          function.removeResultAttr(i, StringAttr::get(op->getContext(), dist::kShardingAttr));
+      }
+    }
+  });
+  CompileOptions whole = options;
+  whole.mesh.clear();
+  whole.dumpPhasesTo.clear();
+  whole.printFusion = false;
+  TimingScope scope = timing.nest("one device, to compare");
+  Compilation one(*copy, whole, scope);
+  if (failed(one.makeExec()))
+    return failure();
+  FailureOr<llvm::json::Object> entries = describeEntries(*copy);
+  if (failed(entries))
+    return failure();
+  return explainMemory(*entries, "step");
+}
+
+/// What a step sends and, now that it is placed, what it holds; `whole` is what it would
+/// on one device.
+LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Object whole) {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
     return failure();
   llvm::json::Object memory = explainMemory(*entries, "step");
   if (options.explain == CompileOptions::Explain::Json) {
+    llvm::json::Array totals = sharding::totalsOf(collectives);
     llvm::json::Object all{{"collectives", std::move(collectives)},
+                           {"totals", std::move(totals)},
                            {"memory", std::move(memory)}};
+    if (!whole.empty())
+      all["memory_one_device"] = std::move(whole);
     llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(all))) << "\n";
     return success();
   }
   sharding::printCollectives(collectives, llvm::outs());
-  int64_t sum = 0;
-  llvm::outs() << "memory of a device:";
+  // Kinds that only one of the two has, too.
+  std::map<std::string, std::pair<int64_t, int64_t>> kinds;
+  std::pair<int64_t, int64_t> sum;
   for (auto &[kind, bytes] : memory)
-    if (int64_t count = *bytes.getAsInteger()) {
-      llvm::outs() << " " << StringRef(kind) << " " << count;
-      sum += count;
-    }
-  llvm::outs() << ", in all " << sum << " bytes\n";
+    kinds[kind.str()].first = *bytes.getAsInteger();
+  for (auto &[kind, bytes] : whole)
+    kinds[kind.str()].second = *bytes.getAsInteger();
+  auto line = [&](StringRef kind, std::pair<int64_t, int64_t> bytes) {
+    llvm::outs() << llvm::formatv("{0,-15} {1,16}", kind, bytes.first);
+    if (!whole.empty())
+      llvm::outs() << llvm::formatv(" {0,16}", bytes.second);
+    llvm::outs() << "\n";
+    sum.first += bytes.first;
+    sum.second += bytes.second;
+  };
+  llvm::outs() << llvm::formatv("{0,-15} {1,16}{2}\n", "memory", "bytes of each",
+                                whole.empty() ? "" : "    of one device");
+  for (auto &[kind, bytes] : kinds)
+    if (bytes.first || bytes.second)
+      line(kind, bytes);
+  std::pair<int64_t, int64_t> all = sum;
+  line("in all", all);
   return success();
 }
 
@@ -644,6 +718,10 @@ LogicalResult Compilation::run(StringRef path) {
     return module.emitError("is the program of one device already; give --mesh with the model "
                             "or the step");
   bool explains = options.explain != CompileOptions::Explain::No;
+  if (!options.why.empty() && (floor > Floor::Step || options.emit < Floor::Device ||
+                               (options.mesh.empty() && !dist::getMesh(module))))
+    return module.emitError("--why tells of shardings: expected a model or a step, a mesh of more "
+                            "than one device, and --emit=device or lower");
   if (explains && (floor > Floor::Device || options.emit < Floor::Device))
     return module.emitError("--explain tells of a step on its mesh: expected a model, a step or a "
                             "device's program, and --emit=device or lower");
@@ -668,10 +746,20 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (options.emit == Floor::Step)
     return writeText(path);
-  if (floor <= Floor::Step &&
-      (failed(makeDevice()) || failed(phases.at("device"))))
-    return failure();
   llvm::json::Array collectives;
+  llvm::json::Object whole;
+  // What a device's share is a share of.
+  if (explains && options.why.empty() && floor <= Floor::Step && (!options.mesh.empty() || dist::getMesh(module)) &&
+      module.lookupSymbol<func::FuncOp>("step")) {
+    FailureOr<llvm::json::Object> bytes = explainWhole();
+    if (failed(bytes))
+      return failure();
+    whole = std::move(*bytes);
+  }
+  if (floor <= Floor::Step && (failed(makeDevice()) || failed(phases.at("device"))))
+    return failure();
+  if (!options.why.empty())
+    return success();
   if (explains) {
     auto step = module.lookupSymbol<func::FuncOp>("step");
     if (!step)
@@ -686,7 +774,7 @@ LogicalResult Compilation::run(StringRef path) {
     return success();
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
-  if (explains && failed(explain(std::move(collectives))))
+  if (explains && failed(explain(std::move(collectives), std::move(whole))))
     return failure();
   if (options.emit == Floor::Device || path.empty())
     return success();

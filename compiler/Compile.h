@@ -39,6 +39,13 @@ struct CompileOptions {
   /// all of them).
   int64_t zero = 0, zeroGroup = 0;
   bool sequenceParallel = false;
+  /// Parameters of fewer bytes are not sharded by ZeRO.
+  int64_t zeroMinBytes = 0;
+  /// Whether ZeRO-3 gathers weights `again` for each use, or once a step (`keep`), and
+  /// whether gradients of ZeRO-2 and 3 are accumulated `sharded` or `whole`.
+  std::string zero3Gathers = "again", accumulate = "sharded";
+  /// Largest flat tensor in which gradients are reduced together, or `auto`.
+  std::string bucketBytes = "0";
   /// Options of the optimizer pass, such as lr and clip, as written.
   std::map<std::string, std::string> scalars;
   /// One device, composites decomposed, no fusion: what --verify compares with.
@@ -52,6 +59,12 @@ struct CompileOptions {
   /// Print every collective of a step, with its cost and reason, and what a device's
   /// memory holds.
   enum class Explain { No, Table, Json } explain = Explain::No;
+  /// A file with the strategy, instead of `zero`, `zeroGroup` and `sequenceParallel`.
+  std::string strategy;
+  /// Say where the axes of this value's sharding came from, and do no more.
+  std::string why;
+  /// Refuse to move a value unasked where a device sends more bytes; -1: never.
+  int64_t strict = -1;
   /// Write the module after each phase to numbered files of this folder, each
   /// of which is accepted as input again.
   std::string dumpPhasesTo;

@@ -19,9 +19,9 @@ config.excludes = ["Inputs", "CMakeLists.txt", "lit.cfg.py", "lit.site.cfg.py", 
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "SHEAF_FULL", "CCACHE_DIR"])
 llvm_config.use_default_substitutions()
-# Scripts inside tests call the programs by their names.
-llvm_config.with_environment("PATH", [config.llvm_tools_dir, config.sheaf_tools_dir],
-                             append_path=True)
+# Programs that a test starts by itself start ours, too.
+for folder in (config.llvm_tools_dir, config.sheaf_tools_dir):
+    llvm_config.with_environment("PATH", folder, append_path=True)
 
 # With --param=roundtrip=1 every run of sheaf-opt also prints, parses and compares.
 options = ["--verify-roundtrip"] if lit_config.params.get("roundtrip") else []

@@ -9,6 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
+#include "passes/sharding/Explain.h"
 #include "support/Plugins.h"
 #include "support/Version.h"
 #include "llvm/ADT/StringExtras.h"
@@ -24,8 +25,8 @@ using sheaf::Floor;
 
 static cl::OptionCategory category("sheaf-compile");
 
-static cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("<model.mlir>"),
-                                  cl::cat(category));
+static cl::list<std::string> inputs(cl::Positional, cl::OneOrMore, cl::desc("<model.mlir>"),
+                                    cl::cat(category));
 static cl::opt<std::string> output("o", cl::desc("Write to FILE (text: default standard output)"),
                                    cl::value_desc("FILE"), cl::cat(category));
 static cl::opt<Floor> emit(
@@ -54,6 +55,24 @@ static cl::opt<int64_t> zero("zero",
 static cl::opt<int64_t> zeroGroup("zero-group",
                                   cl::desc("Shard over the innermost N devices of dp (all)"),
                                   cl::value_desc("N"), cl::init(0), cl::cat(category));
+static cl::opt<int64_t> zeroMinBytes(
+    "zero-min-bytes", cl::desc("Parameters of fewer bytes stay whole on every device (0)"),
+    cl::value_desc("N"), cl::init(0), cl::cat(category));
+static cl::opt<std::string> zero3Gathers(
+    "zero3-gathers",
+    cl::desc("Weights of --zero=3: gathered again (default) for each use of each microbatch, or "
+             "gathered once a step and kept (keep)"),
+    cl::init("again"), cl::cat(category));
+static cl::opt<std::string> accumulate(
+    "accumulate",
+    cl::desc("Gradients of --zero=2 and 3 between microbatches: sharded (default), or whole and "
+             "reduced once a step"),
+    cl::init("sharded"), cl::cat(category));
+static cl::opt<std::string> bucketBytes(
+    "bucket-bytes",
+    cl::desc("Reduce gradients together, up to N bytes; 0: each alone (default); auto: by the "
+             "link of the axis"),
+    cl::value_desc("N"), cl::init("0"), cl::cat(category));
 static cl::opt<bool> sequenceParallel(
     "sequence-parallel", cl::desc("Shard activations between blocks along the sequence, over tp"),
     cl::cat(category));
@@ -62,6 +81,26 @@ static cl::opt<std::string> explain(
     cl::desc("Print every collective of a step, what it costs and why it is there, and the "
              "memory of a device; =json for programs. Without -o nothing is written"),
     cl::value_desc("json"), cl::cat(category));
+static cl::opt<std::string> strategy("strategy",
+                                     cl::desc("A file with the strategy, rows such as 'parameter mlp "
+                                              "-> tp', instead of --zero, --zero-group and "
+                                              "--sequence-parallel"),
+                                     cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<std::string> why(
+    "why",
+    cl::desc("Print where each axis of a value's sharding came from, and no more: %name or "
+             "@function:%name as in the file, a parameter, the role of a batch argument, LINE or "
+             "FILE:LINE"),
+    cl::value_desc("VALUE"), cl::cat(category));
+static cl::opt<int64_t> strict(
+    "strict",
+    cl::desc("Refuse to move a value without an annotation that asks for it where a device sends "
+             "more than BYTES; the error says which annotation avoids it"),
+    cl::value_desc("BYTES"), cl::init(-1), cl::cat(category));
+static cl::opt<bool> diff("diff",
+                          cl::desc("Compare two files of --explain=json: what the second has more "
+                                   "or less. Exit 0: no difference, 1: some, or an error"),
+                          cl::cat(category));
 static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
                                      cl::init(1), cl::cat(category));
 static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
@@ -181,6 +220,23 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
   return true;
 }
 
+/// Reads two explanations and writes what differs.
+static int printDiff() {
+  llvm::SmallVector<llvm::json::Object> sides;
+  for (const std::string &file : inputs) {
+    std::string error;
+    std::unique_ptr<llvm::MemoryBuffer> buffer = mlir::openInputFile(file, &error);
+    if (!buffer)
+      return fail(error);
+    llvm::Expected<llvm::json::Object> side =
+        sheaf::sharding::parseExplanation(buffer->getBuffer());
+    if (!side)
+      return fail(file + ": " + llvm::toString(side.takeError()));
+    sides.push_back(std::move(*side));
+  }
+  return sheaf::sharding::printDifferences(sides[0], sides[1], llvm::outs());
+}
+
 static std::string number(double value) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%g", value);
@@ -202,6 +258,13 @@ int main(int argc, char **argv) {
   cl::SetVersionPrinter(sheaf::printVersion);
   cl::ParseCommandLineOptions(argc, argv,
                               "Compiles the training step of a model to an artifact\n");
+
+  if (inputs.size() != (diff ? 2 : 1))
+    return fail(llvm::Twine("found ") + llvm::Twine(inputs.size()) + " files, expected " +
+                (diff ? "two explanations: --diff A.json B.json" : "one model"));
+  if (diff)
+    return printDiff();
+  const std::string input = inputs.front();
 
   sheaf::CompileOptions options;
   options.emit = emit;
@@ -246,6 +309,31 @@ int main(int argc, char **argv) {
   options.zero = zero;
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
+  options.strategy = strategy;
+  options.why = why;
+  options.strict = strict;
+  if (!strategy.empty() && (zero || zeroGroup || sequenceParallel))
+    return fail("--strategy is given, so --zero, --zero-group and --sequence-parallel are not; "
+                "write them as rows");
+  if (why.getNumOccurrences() && (why.empty() || !output.empty()))
+    return fail("--why answers on standard output and compiles nothing: give it a value, and no "
+                "-o");
+  if (strict.getNumOccurrences() && strict < 0)
+    return fail("--strict is " + llvm::Twine(strict) + ", expected bytes, 0 or more");
+  if (zeroMinBytes < 0)
+    return fail("--zero-min-bytes must be at least 0");
+  options.zeroMinBytes = zeroMinBytes;
+  if (!llvm::is_contained({"again", "keep"}, zero3Gathers))
+    return fail(llvm::Twine("unknown --zero3-gathers=") + zero3Gathers + ", expected again or keep");
+  options.zero3Gathers = zero3Gathers;
+  if (!llvm::is_contained({"sharded", "whole"}, accumulate))
+    return fail(llvm::Twine("unknown --accumulate=") + accumulate + ", expected sharded or whole");
+  options.accumulate = accumulate;
+  uint64_t bytes;
+  if (bucketBytes != "auto" && llvm::StringRef(bucketBytes).getAsInteger(10, bytes))
+    return fail(llvm::Twine("--bucket-bytes has '") + bucketBytes +
+                "', expected a number of bytes, or auto");
+  options.bucketBytes = bucketBytes;
   if (optLevel < '0' || optLevel > '3')
     return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
                 ", expected -O0, -O1, -O2 or -O3");
@@ -262,6 +350,7 @@ int main(int argc, char **argv) {
                                                        "--reference=f64");
     options.reference = true;
     options.mesh.clear();
+    options.strategy.clear();
     options.wide = reference == "f64";
     options.codegen.optLevel = 0;
   }
@@ -277,7 +366,7 @@ int main(int argc, char **argv) {
     options.scalars[scalar.option.ArgStr.str()] = std::string(text);
   }
   bool isText = options.emit < Floor::Object;
-  bool explains = explain.getNumOccurrences() != 0;
+  bool explains = explain.getNumOccurrences() != 0 || !why.empty();
   if (output.empty() && !isText && !explains)
     return fail("an artifact needs a file: give -o FILE");
   // Standard output is the explanation's. A copy: the linker inside resets all
