@@ -16,6 +16,8 @@ tests = "\n".join(path.read_text(errors="replace") for pattern in ("*.mlir", "*.
                   for path in sorted((source / "test").rglob(pattern))
                   if "unit/" not in str(path))
 units = "\n".join(path.read_text() for path in sorted((source / "test/unit").rglob("*.cpp")))
+lists = [{word.split("=")[0] for word in string.split()}
+         for string in set(re.findall(r'"([^"\n]*=[^"\n]*)"', tests))]
 # What the driver runs is tested with it.
 tests = re.sub(r"\\\n\S*\s*(?:RUN:)?", " ", tests)
 driver = (source / "compiler/Compile.cpp").read_text()
@@ -84,6 +86,7 @@ for path in files:
         need("```" in text(record, "description"), name, "no example")
         uses = [line for line in tests.split("\n") if re.search(rf"(?:^|[^\w-]|--){name}(?![\w-])", line)]
         need(uses or "examples/" in str(path), name, "in no test")
+        options = {text(own[option["def"]], "argument") for option in record["options"]}
         for option in record["options"]:
             option = own[option["def"]]
             counts["option"] = counts.get("option", 0) + 1
@@ -92,9 +95,8 @@ for path in files:
             set_at = rf"(?<![\w-]){re.escape(argument)}="
             need(any(re.search(set_at, line) for line in uses) or
                  re.search(rf"{name}\{{[^}}]*{set_at}", tests + driver) or
-                 # A flag, in a list of options that a script hands on; a unit test's argument.
-                 (text(option, "type") == "bool" and
-                  re.search(rf'"[^"\n]*=[^"\n]* {argument}"', tests)) or
+                 # In a list of options that a script hands on; a unit test's argument.
+                 any(argument in names and len(names & options) > 1 for names in lists) or
                  f"/*{text(option, 'cppName')}=*/" in units,
                  f"{name}={argument}", "set in no test")
 for lack in lacks:
