@@ -55,6 +55,7 @@ function(sheaf_compiler_tool NAME)
   target_link_libraries(${NAME} PRIVATE ${ARG_LINK} MLIR LLVM)
   # Plugins take Sheaf's symbols from the program that loads them.
   set_target_properties(${NAME} PROPERTIES ENABLE_EXPORTS ON)
+  install(TARGETS ${NAME} RUNTIME DESTINATION bin)
 endfunction()
 
 # GCC 12 warns of impossible copies inside std::string (its bug 105651).

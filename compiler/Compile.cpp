@@ -5,17 +5,17 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
-#include "passes/sharding/Explain.h"
-#include "passes/sharding/Passes.h"
-#include "runtime/include/sheaf/abi.h"
-#include "support/Version.h"
-#include "support/WriteFile.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/sharding/Explain.h"
+#include "passes/sharding/Passes.h"
+#include "runtime/include/sheaf/abi.h"
+#include "support/Version.h"
+#include "support/WriteFile.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
@@ -37,8 +37,10 @@ constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 /// One compilation.
 class Compilation {
 public:
-  Compilation(ModuleOp module, const CompileOptions &options, TimingScope &timing)
-      : module(module), options(options), timing(timing), phases(module, options, timing) {}
+  Compilation(ModuleOp module, const CompileOptions &options,
+              TimingScope &timing)
+      : module(module), options(options), timing(timing),
+        phases(module, options, timing) {}
 
   LogicalResult run(StringRef path);
 
@@ -84,7 +86,8 @@ LogicalResult Compilation::makeStep() {
       for (func::FuncOp function : module.getOps<func::FuncOp>())
         if (function.isPublic())
           names += (names.empty() ? "" : ",") + function.getName().str();
-      if (failed(runPasses("differentiate", "nn-differentiate{functions=" + names + "}")) ||
+      if (failed(runPasses("differentiate",
+                           "nn-differentiate{functions=" + names + "}")) ||
           failed(phases.at("gradients")))
         return failure();
     }
@@ -94,14 +97,18 @@ LogicalResult Compilation::makeStep() {
       scalars += " " + name + "=" + value;
     bool logits = static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
     if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce")) ||
-        failed(runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
+        failed(
+            runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
         failed(phases.at("gradients")) ||
         (options.recompute != "none" &&
-         failed(runPasses("recompute", "nn-recompute{policy=" + options.recompute + "}"))) ||
-        failed(runPasses("accumulate", "nn-accumulate{function=loss microbatches=" +
-                                           Twine(options.microbatches) + "}")) ||
-        failed(runPasses("optimizer", "nn-add-optimizer{kind=" + options.optimizer + scalars +
-                                          "},nn-add-initializer")) ||
+         failed(runPasses("recompute",
+                          "nn-recompute{policy=" + options.recompute + "}"))) ||
+        failed(runPasses("accumulate",
+                         "nn-accumulate{function=loss microbatches=" +
+                             Twine(options.microbatches) + "}")) ||
+        failed(runPasses("optimizer",
+                         "nn-add-optimizer{kind=" + options.optimizer +
+                             scalars + "},nn-add-initializer")) ||
         failed(runPasses("evaluation",
                          Twine("nn-prepare-evaluation{functions=loss") +
                              (logits ? ",logits" : "") + "}")))
@@ -116,8 +123,9 @@ LogicalResult Compilation::makeStep() {
   }
   if (options.wide && failed(runPasses("widen", "nn-convert-floats{to=f64}")))
     return failure();
-  return failure(failed(runPasses("simplify", "symbol-dce,canonicalize,cse,symbol-dce")) ||
-                 failed(phases.at("step")));
+  return failure(
+      failed(runPasses("simplify", "symbol-dce,canonicalize,cse,symbol-dce")) ||
+      failed(phases.at("step")));
 }
 
 /// Floor 2 to floor 3: what one device of the mesh does.
@@ -272,9 +280,10 @@ LogicalResult Compilation::makeExec() {
                                      "func.func(nn-pool-streams,nn-fuse{print=") +
                                    (options.printFusion ? "true" : "false") + "})")))
     return failure();
-  return failure(failed(phases.at("fused")) || failed(runPasses("buffers", "nn-to-exec")) ||
-                 failed(phases.at("exec")) || failed(runPasses("place", "exec-place")) ||
-                 failed(phases.at("placed")));
+  return failure(
+      failed(phases.at("fused")) ||
+      failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
+      failed(runPasses("place", "exec-place")) || failed(phases.at("placed")));
 }
 
 /// Moves the kernels of `module` into nested modules of the result, a few in each:
@@ -313,8 +322,8 @@ static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
 /// The floor that a phase leaves a module on, or on its way to the next.
 static Floor floorAfter(StringRef phase) {
   return llvm::StringSwitch<Floor>(phase)
-      .Cases({"at-model", "inline", "differentiate", "at-gradients", "recompute", "accumulate",
-              "optimizer", "evaluation"},
+      .Cases({"at-model", "inline", "differentiate", "at-gradients",
+              "recompute", "accumulate", "optimizer", "evaluation"},
              Floor::Model)
       .Cases({"widen", "simplify", "at-step"}, Floor::Step)
       .Cases({"strategy", "propagate", "partition", "at-device"}, Floor::Device)
@@ -327,12 +336,14 @@ LogicalResult Compilation::makeLLVM() {
   if (phases.isSkipping()) {
     if (floorAfter(phases.resumedAfter()) != Floor::LLVM)
       return phases.checkResumed();
-    llvm::Expected<llvm::json::Value> known = llvm::json::parse(phases.getManifest());
+    llvm::Expected<llvm::json::Value> known =
+        llvm::json::parse(phases.getManifest());
     if (!known || !known->getAsObject()) {
       llvm::consumeError(known.takeError());
       return module.emitError("was written after the phase '")
-             << phases.resumedAfter() << "' and has no sheaf.manifest, expected the file of "
-                                         "--dump-phases-to as it was";
+             << phases.resumedAfter()
+             << "' and has no sheaf.manifest, expected the file of "
+                "--dump-phases-to as it was";
     }
     manifest = std::move(*known->getAsObject());
   } else {
@@ -341,7 +352,8 @@ LogicalResult Compilation::makeLLVM() {
       return failure();
     manifest = std::move(*entries);
     std::string text;
-    llvm::raw_string_ostream(text) << llvm::json::Value(llvm::json::Object(manifest));
+    llvm::raw_string_ostream(text)
+        << llvm::json::Value(llvm::json::Object(manifest));
     phases.setManifest(std::move(text));
   }
   scope.stop();
@@ -350,14 +362,15 @@ LogicalResult Compilation::makeLLVM() {
     return failure();
   StringRef features = processor->features;
   int vectorBytes = features.contains("+avx512f") ? 64 : features.contains("+avx2") ? 32 : 16;
-  if (failed(runPasses("kernels",
-                       "cpu-lower-kernels{vector-bytes=" + Twine(vectorBytes) + "}")) ||
+  if (failed(runPasses("kernels", "cpu-lower-kernels{vector-bytes=" +
+                                      Twine(vectorBytes) + "}")) ||
       failed(runPasses("host", "exec-to-llvm")) || failed(phases.at("llvm")))
     return failure();
   kernelParts = splitKernels(module);
   phases.setKernels(*kernelParts);
   return phases.run(*kernelParts, "machine",
-                    "builtin.module(cpu-kernels-to-llvm{vector-bytes=" + Twine(vectorBytes) + "})");
+                    "builtin.module(cpu-kernels-to-llvm{vector-bytes=" +
+                        Twine(vectorBytes) + "})");
 }
 
 LogicalResult Compilation::writeBytes(StringRef path, StringRef bytes) {
@@ -697,7 +710,8 @@ LogicalResult Compilation::run(StringRef path) {
     return module.emitError("is on a lower floor than the one asked for; a program only moves "
                             "down");
   isModel = floor == Floor::Model;
-  if (!isModel && !isResumed && (options.microbatches != 1 || options.recompute != "none"))
+  if (!isModel && !isResumed &&
+      (options.microbatches != 1 || options.recompute != "none"))
     return module.emitError("is a step already, whose microbatches and recomputation are "
                             "chosen; give --microbatches and --recompute with the model");
   if (floor > Floor::Step && !isResumed && !options.mesh.empty())
@@ -711,7 +725,8 @@ LogicalResult Compilation::run(StringRef path) {
   if (explains && (floor > Floor::Device || options.emit < Floor::Device))
     return module.emitError("--explain tells of a step on its mesh: expected a model, a step or a "
                             "device's program, and --emit=device or lower");
-  // Phases are told by their names then: each comes, and those before are skipped.
+  // Phases are told by their names then: each comes, and those before are
+  // skipped.
   if (isResumed)
     floor = std::min(floor, Floor::Step);
   if (floor <= Floor::Step && !isResumed) {

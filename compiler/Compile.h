@@ -65,10 +65,10 @@ struct CompileOptions {
   std::string why;
   /// Refuse to move a value unasked where a device sends more bytes; -1: never.
   int64_t strict = -1;
-  /// Write the module after each phase to numbered files of this folder, each of which
-  /// is accepted as input again.
+  /// Write the module after each phase to numbered files of this folder, each
+  /// of which is accepted as input again.
   std::string dumpPhasesTo;
-  /// Pipelines at named points (getPoints in Phases.h): point and pipeline.
+  /// Pipelines at named points (getPoints in Points.h): point and pipeline.
   std::vector<std::pair<std::string, std::string>> attached;
   /// Where the module is written that a phase crashed on; empty: nowhere.
   std::string crashReproducer;

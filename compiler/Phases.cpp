@@ -1,11 +1,11 @@
 //===- Phases.cpp - The steps of the driver, one by one -------------------===//
 
 #include "compiler/Phases.h"
-#include "support/PassFailure.h"
-#include "support/WriteFile.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "support/PassFailure.h"
+#include "support/WriteFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -18,8 +18,8 @@
 using namespace mlir;
 using namespace sheaf;
 
-/// On a dumped module: the phase after which it was written, and the manifest where
-/// it is known by then.
+/// On a dumped module: the phase after which it was written, and the manifest
+/// where it is known by then.
 static constexpr llvm::StringLiteral kPhaseAttr = "sheaf.phase";
 static constexpr llvm::StringLiteral kManifestAttr = "sheaf.manifest";
 
@@ -46,11 +46,12 @@ void sheaf::attachPasses(StringRef point, StringRef pipeline) {
   attachedByPlugins().emplace_back(point.str(), pipeline.str());
 }
 
-/// The compilation that runs. Written to by one at a time: a reproducer is for the
-/// driver's single compilation.
+/// The compilation that runs. Written to by one at a time: a reproducer is for
+/// the driver's single compilation.
 static Phases *running = nullptr;
 
-Phases::Phases(ModuleOp module, const CompileOptions &options, TimingScope &timing)
+Phases::Phases(ModuleOp module, const CompileOptions &options,
+               TimingScope &timing)
     : module(module), options(options), timing(timing) {
   if (auto phase = module->getAttrOfType<StringAttr>(kPhaseAttr))
     resumed = skipTo = phase.str();
@@ -70,7 +71,9 @@ LogicalResult Phases::checkResumed() {
   if (skipTo.empty())
     return success();
   return module.emitError("was written after the phase '")
-         << skipTo << "', which does not come with these options; give those that it was made with";
+         << skipTo
+         << "', which does not come with these options; give those that it was "
+            "made with";
 }
 
 OwningOpRef<ModuleOp> Phases::snapshot() {
@@ -120,25 +123,30 @@ void Phases::reproduce() {
   running = nullptr;
   std::string text = textOf(*before);
   if (!beforePipeline.empty()) {
-    // As MLIR's own reproducers: sheaf-opt --run-reproducer runs the phase alone.
+    // As MLIR's own reproducers: sheaf-opt --run-reproducer runs the phase
+    // alone.
     llvm::raw_string_ostream os(text);
-    os << "{-#\n  external_resources: {\n    mlir_reproducer: {\n      pipeline: \"";
+    os << "{-#\n  external_resources: {\n    mlir_reproducer: {\n      "
+          "pipeline: \"";
     llvm::printEscapedString(beforePipeline, os);
-    os << "\",\n      disable_threading: false,\n      verify_each: true\n    }\n  }\n#-}\n";
+    os << "\",\n      disable_threading: false,\n      verify_each: true\n    "
+          "}\n  }\n#-}\n";
   }
   if (llvm::Error error = writeFile(options.crashReproducer, text)) {
-    llvm::errs() << "sheaf-compile: no reproducer: " << llvm::toString(std::move(error)) << "\n";
+    llvm::errs() << "sheaf-compile: no reproducer: "
+                 << llvm::toString(std::move(error)) << "\n";
     return;
   }
-  llvm::errs() << "sheaf-compile: this is a fault of the compiler. '" << options.crashReproducer
-               << "' has the module before it";
+  llvm::errs() << "sheaf-compile: this is a fault of the compiler. '"
+               << options.crashReproducer << "' has the module before it";
   if (!beforePipeline.empty())
     llvm::errs() << "; sheaf-opt --run-reproducer runs the phase alone";
   llvm::errs() << ". To see the fault again:\n";
   std::string line;
   for (StringRef argument : options.command)
     line += (line.empty() ? "" : " ") +
-            quote(argument == options.input ? StringRef(options.crashReproducer) : argument);
+            quote(argument == options.input ? StringRef(options.crashReproducer)
+                                            : argument);
   llvm::errs() << line << "\n";
 }
 
@@ -147,9 +155,9 @@ void Phases::onCrash(void *) {
     running->reproduce();
 }
 
-/// LLVM's handler of signals, for the first thread that crashes. LLVM installs it so
-/// that a second one, which a pass on functions in parallel is likely to have, ends the
-/// process while the first still writes.
+/// LLVM's handler of signals, for the first thread that crashes. LLVM installs
+/// it so that a second one, which a pass on functions in parallel is likely to
+/// have, ends the process while the first still writes.
 static void onSignal(int number) {
   static std::atomic<pid_t> first = 0;
   pid_t self = gettid(), none = 0;
@@ -181,17 +189,21 @@ void Phases::startCodegen() { remember(""); }
 LogicalResult Phases::dump(StringRef name) {
   if (options.dumpPhasesTo.empty())
     return success();
-  if (std::error_code error = llvm::sys::fs::create_directories(options.dumpPhasesTo))
-    return module.emitError("cannot create '") << options.dumpPhasesTo << "': " << error.message();
+  if (std::error_code error =
+          llvm::sys::fs::create_directories(options.dumpPhasesTo))
+    return module.emitError("cannot create '")
+           << options.dumpPhasesTo << "': " << error.message();
   llvm::SmallString<128> file(options.dumpPhasesTo);
   std::string number = std::to_string(++count);
-  llvm::sys::path::append(file, (number.size() < 2 ? "0" : "") + number + "-" + name + ".mlir");
+  llvm::sys::path::append(file, (number.size() < 2 ? "0" : "") + number + "-" +
+                                    name + ".mlir");
   if (llvm::Error error = writeFile(file, textOf(*snapshot())))
     return module.emitError(llvm::toString(std::move(error)));
   return success();
 }
 
-LogicalResult Phases::run(ModuleOp root, StringRef name, const Twine &pipeline) {
+LogicalResult Phases::run(ModuleOp root, StringRef name,
+                          const Twine &pipeline) {
   if (!skipTo.empty()) {
     if (name == skipTo)
       skipTo.clear();
@@ -216,12 +228,14 @@ LogicalResult Phases::run(ModuleOp root, StringRef name, const Twine &pipeline) 
   remember(whole);
   int errors = 0;
   {
-    ScopedDiagnosticHandler counter(module->getContext(), [&](Diagnostic &diagnostic) {
-      errors += diagnostic.getSeverity() == DiagnosticSeverity::Error;
-      return failure();
-    });
+    ScopedDiagnosticHandler counter(
+        module->getContext(), [&](Diagnostic &diagnostic) {
+          errors += diagnostic.getSeverity() == DiagnosticSeverity::Error;
+          return failure();
+        });
     if (failed(manager.run(root)) && errors == 0) {
-      module.emitError("the phase '") << name << "' failed and does not say why";
+      module.emitError("the phase '")
+          << name << "' failed and does not say why";
       reproduce();
       return failure();
     }

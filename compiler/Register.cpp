@@ -9,6 +9,10 @@
 #include "lowering/NNToExec/NNToExec.h"
 #include "lowering/NNToLinalg/NNToLinalg.h"
 #include "lowering/cpu/kernels/Kernels.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
+#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Transforms/Passes.h"
 #include "passes/autodiff/Passes.h"
 #include "passes/fusion/Passes.h"
 #include "passes/memory/Passes.h"
@@ -17,10 +21,6 @@
 #include "passes/recompute/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "passes/step/Passes.h"
-#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
-#include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Transforms/Passes.h"
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
   registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, mlir::func::FuncDialect,

@@ -26,7 +26,8 @@ public:
           os << argument.val;
       if (text.empty())
         os << remark.getRemarkName();
-      emitRemark(remark.getLocation()) << text << " [" << remark.getCategoryName() << "]";
+      emitRemark(remark.getLocation())
+          << text << " [" << remark.getCategoryName() << "]";
     }
     if (file) {
       std::lock_guard<std::mutex> lock(mutex);
@@ -48,7 +49,8 @@ public:
     std::vector<std::pair<std::string, const Remark *>> order;
     for (const Remark &remark : remarks)
       order.emplace_back(key(remark), &remark);
-    llvm::stable_sort(order, [](auto &a, auto &b) { return a.first < b.first; });
+    llvm::stable_sort(order,
+                      [](auto &a, auto &b) { return a.first < b.first; });
     for (auto &[text, remark] : order)
       file->streamOptimizationRemark(*remark);
     file->finalize();
@@ -63,8 +65,9 @@ private:
 
 } // namespace
 
-LogicalResult sheaf::enableRemarks(MLIRContext &context, StringRef filter, bool print,
-                                   StringRef file, std::string &error) {
+LogicalResult sheaf::enableRemarks(MLIRContext &context, StringRef filter,
+                                   bool print, StringRef file,
+                                   std::string &error) {
   if (!llvm::Regex(filter).isValid(error)) {
     error = "'" + filter.str() + "' is no regular expression: " + error;
     return failure();
@@ -81,7 +84,8 @@ LogicalResult sheaf::enableRemarks(MLIRContext &context, StringRef filter, bool 
   }
   remark::RemarkCategories categories;
   // `all` adds to each of the others and does nothing alone.
-  categories.passed = categories.missed = categories.analysis = categories.failed = filter.str();
+  categories.passed = categories.missed = categories.analysis =
+      categories.failed = filter.str();
   return remark::enableOptimizationRemarks(
       context, std::make_unique<Streamer>(print, std::move(writer)),
       std::make_unique<remark::RemarkEmittingPolicyAll>(), categories);

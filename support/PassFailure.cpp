@@ -17,9 +17,12 @@ struct NameFailingPass : PassInstrumentation {
       return;
     std::string line;
     llvm::raw_string_ostream os(line);
-    StringRef name = pass->getArgument().empty() ? pass->getName() : pass->getArgument();
-    os << tool << ": the pass '" << name << "' failed on '" << op->getName() << "'";
-    if (auto symbol = op->getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName()))
+    StringRef name =
+        pass->getArgument().empty() ? pass->getName() : pass->getArgument();
+    os << tool << ": the pass '" << name << "' failed on '" << op->getName()
+       << "'";
+    if (auto symbol =
+            op->getAttrOfType<StringAttr>(SymbolTable::getSymbolAttrName()))
       os << " @" << symbol.getValue();
     os << "\n";
     // One write, whole among those of other threads.

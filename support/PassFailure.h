@@ -1,9 +1,10 @@
 //===- PassFailure.h - Which pass failed, and on what ----------*- C++ -*-===//
 //
-// signalPassFailure() without a diagnostic ends a pipeline without a word, and a
-// diagnostic tells what is wrong with an op, not who says so. This instrumentation
-// writes a line for every pass that fails: its name and its op. The line goes to
-// standard error past the diagnostics, whose number tests check.
+// signalPassFailure() without a diagnostic ends a pipeline without a word, and
+// a diagnostic tells what is wrong with an op, not who says so. This
+// instrumentation writes a line for every pass that fails: its name and its op.
+// The line goes to standard error past the diagnostics, whose number tests
+// check.
 //
 //===----------------------------------------------------------------------===//
 

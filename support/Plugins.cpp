@@ -11,7 +11,8 @@ static Error explain(const std::string &file, Error error) {
                                  "': " + llvm::toString(std::move(error)));
 }
 
-Error sheaf::loadDialectPlugin(const std::string &file, mlir::DialectRegistry &registry) {
+Error sheaf::loadDialectPlugin(const std::string &file,
+                               mlir::DialectRegistry &registry) {
   llvm::Expected<mlir::DialectPlugin> plugin = mlir::DialectPlugin::load(file);
   if (!plugin)
     return explain(file, plugin.takeError());

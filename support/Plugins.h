@@ -14,7 +14,8 @@
 namespace sheaf {
 
 /// Loads a plugin with dialects and adds them to `registry`.
-llvm::Error loadDialectPlugin(const std::string &file, mlir::DialectRegistry &registry);
+llvm::Error loadDialectPlugin(const std::string &file,
+                              mlir::DialectRegistry &registry);
 
 /// Loads a plugin with passes and registers them.
 llvm::Error loadPassPlugin(const std::string &file);

@@ -17,7 +17,7 @@ config.test_exec_root = os.path.join(config.sheaf_binary_dir, "test")
 config.excludes = ["Inputs", "CMakeLists.txt", "lit.cfg.py", "lit.site.cfg.py", "e2e", "oracle",
                    "gpu", "plugins", "unit"]
 
-llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "SHEAF_FULL"])
+llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "SHEAF_FULL", "CCACHE_DIR"])
 llvm_config.use_default_substitutions()
 # Programs that a test starts by itself start ours, too.
 for folder in (config.llvm_tools_dir, config.sheaf_tools_dir):
@@ -30,6 +30,9 @@ config.substitutions.append(("%mlir_include", config.mlir_include_dir))
 config.substitutions.append(("%sheaf_source", config.sheaf_source_dir))
 config.substitutions.append(("%sheaf_bin", config.sheaf_tools_dir))
 config.substitutions.append(("%sheaf_lib", os.path.join(config.sheaf_binary_dir, "lib")))
+# For builds inside tests: the same files come again.
+config.substitutions.append(("%launcher", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
+                             if shutil.which("ccache") else ""))
 llvm_config.add_tool_substitutions(
     [ToolSubst("sheaf-opt", extra_args=options)]
     + [tool for tool in ("sheaf-compile", "sheaf-model", "sheaf-run", "sheaf-plan", "sheaf-lsp-server",
@@ -37,5 +40,7 @@ llvm_config.add_tool_substitutions(
        if os.path.exists(os.path.join(config.sheaf_tools_dir, tool))],
     [config.sheaf_tools_dir, config.llvm_tools_dir])
 
+if shutil.which("git"):
+    config.available_features.add("git")
 if shutil.which("mpirun"):
     config.available_features.add("mpi")

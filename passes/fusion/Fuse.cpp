@@ -616,7 +616,8 @@ void BlockFusion::reportRefusals() {
                                 .category("fusion")
                                 .function(nameOfFunction(refusal.last)));
     if (remark)
-      remark << (refusal.last->getName().getStringRef().str() + " is " + text) << remark::metric("Bytes", refusal.bytes);
+      remark << (refusal.last->getName().getStringRef().str() + " is " + text)
+             << remark::metric("Bytes", refusal.bytes);
     if (print)
       emitRemark(loc, refusal.last->getName().getStringRef()) << " is " << text;
   }
@@ -644,8 +645,9 @@ void BlockFusion::report(nn::FusedOp fused, StringRef reason) {
                      std::to_string(saved) +
                      " bytes are not stored and read again; " + reason.str();
   auto remark = remark::analysis(
-      fused.getLoc(), remark::RemarkOpts::name("fused").category("fusion").function(
-                          nameOfFunction(fused)));
+      fused.getLoc(),
+      remark::RemarkOpts::name("fused").category("fusion").function(
+          nameOfFunction(fused)));
   if (remark)
     remark << text << remark::metric("Bytes", saved);
   if (print)

@@ -296,10 +296,12 @@ private:
   }
 
   /// A remark on where a parameter is, and why it is nowhere in part.
-  void report(BlockArgument argument, nn::ParamAttr param, const Parameter &entry) {
+  void report(BlockArgument argument, nn::ParamAttr param,
+              const Parameter &entry) {
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    auto options = remark::RemarkOpts::name("parameter").category("sharding").function(
-        function.getName());
+    auto options = remark::RemarkOpts::name("parameter")
+                       .category("sharding")
+                       .function(function.getName());
     std::string name = "parameter " + param.getName().str();
     auto text = [&](const ValueSharding &sharding) {
       std::string result;
@@ -311,7 +313,9 @@ private:
     if (stored != text(whole)) {
       remark::passed(argument.getLoc(), options)
           << (name + " is used as " + used +
-              (stored == used ? "" : ", its optimizer state is stored as " + stored));
+              (stored == used
+                   ? ""
+                   : ", its optimizer state is stored as " + stored));
       return;
     }
     std::string axes;
@@ -321,7 +325,9 @@ private:
     remark::missed(argument.getLoc(), options)
         << (name + " is whole on every device: none of its axes (" + axes +
             ") is sharded over an axis of the mesh" +
-            (zeroAxes.empty() ? "" : ", and it is smaller than the devices of ZeRO"));
+            (zeroAxes.empty()
+                 ? ""
+                 : ", and it is smaller than the devices of ZeRO"));
   }
 
   /// Whether some op takes a part of the outermost `blocks` of dimension `dim`,

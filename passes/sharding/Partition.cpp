@@ -960,11 +960,12 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
       std::string type;
       llvm::raw_string_ostream(type) << op->getOperand(0).getType();
       auto remark = remark::analysis(
-          op->getLoc(), remark::RemarkOpts::name("collective")
-                            .category("sharding")
-                            .function(op->getParentOfType<func::FuncOp>().getName()));
-      remark << (op.getCollectiveKind().str() + " over " + axes + " of " + type + ": " +
-                 text.str());
+          op->getLoc(),
+          remark::RemarkOpts::name("collective")
+              .category("sharding")
+              .function(op->getParentOfType<func::FuncOp>().getName()));
+      remark << (op.getCollectiveKind().str() + " over " + axes + " of " +
+                 type + ": " + text.str());
     });
   }
 };

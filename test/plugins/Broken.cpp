@@ -1,6 +1,6 @@
 //===- Broken.cpp - A pass that fails in the ways that a pass can ---------===//
 
-#include "compiler/Phases.h"
+#include "compiler/Points.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Tools/Plugins/PassPlugin.h"
 
@@ -14,7 +14,8 @@ struct Broken : PassWrapper<Broken, OperationPass<func::FuncOp>> {
   Broken(const Broken &other) : PassWrapper(other) {}
   StringRef getArgument() const override { return "test-broken"; }
   StringRef getDescription() const override { return "fails"; }
-  Option<std::string> how{*this, "how", llvm::cl::desc("crash, silent, error, invalid or none")};
+  Option<std::string> how{
+      *this, "how", llvm::cl::desc("crash, silent, error, invalid or none")};
 
   void runOnOperation() override {
     if (how == "crash")

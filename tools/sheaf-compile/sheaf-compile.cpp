@@ -1,17 +1,17 @@
 //===- sheaf-compile.cpp - The driver -------------------------------------===//
 
 #include "compiler/Compile.h"
-#include "compiler/Phases.h"
+#include "compiler/Points.h"
 #include "compiler/Remarks.h"
-#include "support/Plugins.h"
-#include "passes/sharding/Explain.h"
-#include "support/Version.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
+#include "passes/sharding/Explain.h"
+#include "support/Plugins.h"
+#include "support/Version.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -123,22 +123,27 @@ static cl::opt<bool> printFusion(
 static cl::opt<std::string> dumpPhases("dump-phases-to",
                                        cl::desc("Write the IR after each phase to DIR"),
                                        cl::value_desc("DIR"), cl::cat(category));
-static cl::opt<std::string> remarks(
-    "remarks", cl::ValueOptional,
-    cl::desc("Say what was fused, sharded and placed, and what not and why; =REGEX: of the "
-             "categories that match"),
-    cl::value_desc("REGEX"), cl::cat(category));
-static cl::opt<std::string> remarksOutput("remarks-output",
-                                          cl::desc("Write the remarks to FILE, as YAML for opt-viewer"),
-                                          cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<std::string>
+    remarks("remarks", cl::ValueOptional,
+            cl::desc("Say what was fused, sharded and placed, and what not and "
+                     "why; =REGEX: of the "
+                     "categories that match"),
+            cl::value_desc("REGEX"), cl::cat(category));
+static cl::opt<std::string>
+    remarksOutput("remarks-output",
+                  cl::desc("Write the remarks to FILE, as YAML for opt-viewer"),
+                  cl::value_desc("FILE"), cl::cat(category));
 static cl::opt<std::string> crashReproducer(
     "crash-reproducer",
-    cl::desc("Where the module is written that the compiler crashed on; '': nowhere "
-             "(sheaf-compile-crash.mlir)"),
-    cl::value_desc("FILE"), cl::init("sheaf-compile-crash.mlir"), cl::cat(category));
-static cl::list<std::string> passAt("pass-at",
-                                    cl::desc("Run a pass pipeline at a point, one of those below"),
-                                    cl::value_desc("POINT:PIPELINE"), cl::cat(category));
+    cl::desc(
+        "Where the module is written that the compiler crashed on; '': nowhere "
+        "(sheaf-compile-crash.mlir)"),
+    cl::value_desc("FILE"), cl::init("sheaf-compile-crash.mlir"),
+    cl::cat(category));
+static cl::list<std::string>
+    passAt("pass-at",
+           cl::desc("Run a pass pipeline at a point, one of those below"),
+           cl::value_desc("POINT:PIPELINE"), cl::cat(category));
 static cl::list<std::string> dialectPlugins("load-dialect-plugin",
                                             cl::desc("Load a plugin with dialects"),
                                             cl::value_desc("FILE"), cl::cat(category));
@@ -175,9 +180,11 @@ static Scalar scalars[] = {
 
 /// The points that --pass-at knows, under the options.
 static std::string describePoints() {
-  std::string text = "\nPoints, in their order, for --pass-at and for plugins:\n";
+  std::string text =
+      "\nPoints, in their order, for --pass-at and for plugins:\n";
   for (const sheaf::Point &point : sheaf::getPoints())
-    text += llvm::formatv("  {0,-10} - {1}\n", point.name.data(), point.meaning.data());
+    text += llvm::formatv("  {0,-10} - {1}\n", point.name.data(),
+                          point.meaning.data());
   return text;
 }
 
@@ -273,10 +280,13 @@ int main(int argc, char **argv) {
   options.input = input;
   for (llvm::StringRef text : passAt) {
     auto [point, pipeline] = text.split(':');
-    auto points = llvm::map_range(sheaf::getPoints(),
-                                  [](const sheaf::Point &point) { return llvm::StringRef(point.name); });
+    auto points =
+        llvm::map_range(sheaf::getPoints(), [](const sheaf::Point &point) {
+          return llvm::StringRef(point.name);
+        });
     if (!llvm::is_contained(points, point) || pipeline.empty())
-      return fail("--pass-at=" + text + ": expected POINT:PIPELINE with a point of " +
+      return fail("--pass-at=" + text +
+                  ": expected POINT:PIPELINE with a point of " +
                   llvm::join(points, ", "));
     options.attached.emplace_back(point.str(), pipeline.str());
   }
@@ -379,8 +389,9 @@ int main(int argc, char **argv) {
   context.printOpOnDiagnostic(false);
   std::string error;
   if ((remarks.getNumOccurrences() || !remarksOutput.empty()) &&
-      failed(sheaf::enableRemarks(context, remarks.empty() ? ".*" : remarks.getValue(),
-                                  remarks.getNumOccurrences() != 0, remarksOutput, error)))
+      failed(sheaf::enableRemarks(
+          context, remarks.empty() ? ".*" : remarks.getValue(),
+          remarks.getNumOccurrences() != 0, remarksOutput, error)))
     return fail(error);
   std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &error);
   if (!file)

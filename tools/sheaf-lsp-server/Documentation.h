@@ -1,8 +1,8 @@
 //===- Documentation.h - What TableGen says of each op ---------*- C++ -*-===//
 //
 // The documentation of Sheaf's ops, attributes and dialects, as the language
-// server shows it on hover and beside a completion. It is what mlir-tblgen writes,
-// built into the program.
+// server shows it on hover and beside a completion. It is what mlir-tblgen
+// writes, built into the program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,8 +13,8 @@
 
 namespace sheaf::lsp {
 
-/// Markdown on an op ("nn.add") or an attribute ("#dist.partial"); empty where there
-/// is none. The text lives as long as the program.
+/// Markdown on an op ("nn.add") or an attribute ("#dist.partial"); empty where
+/// there is none. The text lives as long as the program.
 llvm::StringRef documentation(llvm::StringRef name);
 
 } // namespace sheaf::lsp

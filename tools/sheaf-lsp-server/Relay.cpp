@@ -18,7 +18,8 @@ bool sheaf::lsp::readMessage(FILE *stream, std::string &message) {
       message.resize(length);
       return fread(message.data(), 1, length, stream) == length;
     }
-    if (text.consume_front_insensitive("content-length:") && text.trim().getAsInteger(10, length))
+    if (text.consume_front_insensitive("content-length:") &&
+        text.trim().getAsInteger(10, length))
       return false;
   }
   return false;
@@ -30,7 +31,9 @@ void sheaf::lsp::writeMessage(FILE *stream, StringRef message) {
   fflush(stream);
 }
 
-static bool isNameChar(char c) { return isAlnum(c) || c == '_' || c == '.' || c == '$'; }
+static bool isNameChar(char c) {
+  return isAlnum(c) || c == '_' || c == '.' || c == '$';
+}
 
 /// The name at a column of a line, with the % or # before it.
 static StringRef tokenAt(StringRef line, size_t column) {
@@ -41,7 +44,8 @@ static StringRef tokenAt(StringRef line, size_t column) {
     ++end;
   if (begin > 0 && StringRef("%#@").contains(line[begin - 1]))
     --begin;
-  else if (begin == end && begin < line.size() && StringRef("%#@").contains(line[begin]))
+  else if (begin == end && begin < line.size() &&
+           StringRef("%#@").contains(line[begin]))
     return tokenAt(line, begin + 1);
   return line.slice(begin, end);
 }
@@ -62,7 +66,8 @@ static StringRef definitionOf(StringRef name, StringRef text) {
         char c = after[length];
         if (StringRef("([{<").contains(c))
           ++depth;
-        else if (StringRef(")]}").contains(c) || (c == '>' && after[length - 1] != '-')) {
+        else if (StringRef(")]}").contains(c) ||
+                 (c == '>' && after[length - 1] != '-')) {
           if (--depth < 0)
             break;
         } else if (depth == 0 && (c == ',' || c == '\n'))
@@ -88,8 +93,10 @@ void Relay::fromEditor(StringRef message) {
     return;
   std::optional<StringRef> method = object->getString("method");
   const json::Object *params = object->getObject("params");
-  const json::Object *document = params ? params->getObject("textDocument") : nullptr;
-  std::optional<StringRef> uri = document ? document->getString("uri") : std::nullopt;
+  const json::Object *document =
+      params ? params->getObject("textDocument") : nullptr;
+  std::optional<StringRef> uri =
+      document ? document->getString("uri") : std::nullopt;
   if (!method || !uri)
     return;
   std::lock_guard<std::mutex> lock(mutex);
@@ -103,7 +110,8 @@ void Relay::fromEditor(StringRef message) {
           documents[uri->str()] = all->getString("text").value_or("").str();
   } else if (*method == "textDocument/didClose") {
     documents.erase(uri->str());
-  } else if (*method == "textDocument/hover" || *method == "textDocument/completion") {
+  } else if (*method == "textDocument/hover" ||
+             *method == "textDocument/completion") {
     const json::Object *position = params->getObject("position");
     const json::Value *id = object->get("id");
     if (!position || !id)
@@ -115,7 +123,8 @@ void Relay::fromEditor(StringRef message) {
     for (; number > 0 && start < text.size(); --number)
       start = std::min(text.size(), text.find('\n', start)) + 1;
     StringRef line = text.substr(start).split('\n').first;
-    Request request{method->str(), line.substr(0, std::max<int64_t>(0, column)).str(), "", ""};
+    Request request{method->str(),
+                    line.substr(0, std::max<int64_t>(0, column)).str(), "", ""};
     StringRef token = tokenAt(line, std::max<int64_t>(0, column));
     request.token = token.str();
     if (token.starts_with("%") && token.size() > 1)
@@ -154,7 +163,8 @@ std::string Relay::fromServer(StringRef message) {
   if (request.method == "textDocument/hover") {
     json::Object *result = object->getObject("result");
     json::Object *contents = result ? result->getObject("contents") : nullptr;
-    std::string text = contents ? contents->getString("value").value_or("").str() : "";
+    std::string text =
+        contents ? contents->getString("value").value_or("").str() : "";
     if (!request.definition.empty())
       text += "\n```mlir\n" + request.definition + "\n```\n";
     StringRef help = documentation(request.token);
@@ -171,7 +181,8 @@ std::string Relay::fromServer(StringRef message) {
     (*result)["contents"] = json::Object{{"kind", "markdown"}, {"value", text}};
   } else if (json::Object *result = object->getObject("result")) {
     // "  %y = nn.so": the dialect before the last point.
-    StringRef before = StringRef(request.line).rtrim("abcdefghijklmnopqrstuvwxyz_0123456789");
+    StringRef before =
+        StringRef(request.line).rtrim("abcdefghijklmnopqrstuvwxyz_0123456789");
     StringRef dialect;
     if (before.consume_back("."))
       dialect = before.substr(before.find_last_of(" \t\"#") + 1);

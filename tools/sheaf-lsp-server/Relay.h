@@ -2,8 +2,8 @@
 //
 // MLIR's server knows what an op is made of and not what it is for. The relay
 // stands between it and the editor, passes every message on, and adds to the
-// answers on hover and completion: the op's or attribute's documentation and the
-// statement that defines a value, with its shardings.
+// answers on hover and completion: the op's or attribute's documentation and
+// the statement that defines a value, with its shardings.
 //
 //===----------------------------------------------------------------------===//
 

@@ -16,7 +16,8 @@ int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
   registerSheafDialects(registry);
-  // Each argument is for debugging the server itself, or asks for help: no editor.
+  // Each argument is for debugging the server itself, or asks for help: no
+  // editor.
   if (argc > 1) {
     if (llvm::StringRef(argv[1]) == "--version") {
       printVersion(llvm::outs());
@@ -37,7 +38,8 @@ int main(int argc, char **argv) {
   close(toServer[0]);
   close(fromServer[1]);
   FILE *in = fdopen(editorIn, "r"), *out = fdopen(editorOut, "w");
-  FILE *server = fdopen(toServer[1], "w"), *answers = fdopen(fromServer[0], "r");
+  FILE *server = fdopen(toServer[1], "w"),
+       *answers = fdopen(fromServer[0], "r");
   lsp::Relay relay;
   std::thread requests([&] {
     std::string message;

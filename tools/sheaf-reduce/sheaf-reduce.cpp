@@ -2,19 +2,19 @@
 //
 // mlir-reduce with Sheaf's dialects and a pass of its own, `--reduce-values`.
 // MLIR's `--reduction-tree` deletes ops and functions, which for tensors leads
-// nowhere: everything is read by something. Here an op first gives way to one of
-// its operands or to zeros, and what nothing reads any more is deleted.
+// nowhere: everything is read by something. Here an op first gives way to one
+// of its operands or to zeros, and what nothing reads any more is deleted.
 //
 //===----------------------------------------------------------------------===//
 
 #include "compiler/Compile.h"
 #include "dialects/NN/NN.h"
-#include "support/Version.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Reducer/Tester.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
+#include "support/Version.h"
 #include "llvm/Support/CommandLine.h"
 
 using namespace mlir;
@@ -30,7 +30,8 @@ static bool take(Step step, Operation *op) {
     return false;
   if (step == Step::Drop) {
     if (!op->use_empty() ||
-        (isa<SymbolOpInterface>(op) && !SymbolTable::symbolKnownUseEmpty(op, op->getParentOp())))
+        (isa<SymbolOpInterface>(op) &&
+         !SymbolTable::symbolKnownUseEmpty(op, op->getParentOp())))
       return false;
     op->erase();
     return true;
@@ -58,7 +59,8 @@ static bool take(Step step, Operation *op) {
   }
   for (auto [result, zero] : llvm::zip_equal(op->getResults(), zeros))
     result.replaceAllUsesWith(
-        nn::ConstantOp::create(builder, op->getLoc(), cast<ElementsAttr>(zero)).getResult());
+        nn::ConstantOp::create(builder, op->getLoc(), cast<ElementsAttr>(zero))
+            .getResult());
   op->erase();
   return true;
 }
@@ -70,13 +72,16 @@ struct ReduceValues : PassWrapper<ReduceValues, OperationPass<ModuleOp>> {
   ReduceValues(const ReduceValues &other) : PassWrapper(other) {}
   StringRef getArgument() const override { return "reduce-values"; }
   StringRef getDescription() const override {
-    return "replaces values by operands or zeros and deletes what nothing reads, while the "
+    return "replaces values by operands or zeros and deletes what nothing "
+           "reads, while the "
            "module stays interesting";
   }
-  Option<std::string> test{*this, "test",
-                           llvm::cl::desc("program that ends with 1 on an interesting module, "
-                                          "with 0 on another")};
-  ListOption<std::string> testArgs{*this, "test-arg", llvm::cl::desc("its arguments before the file")};
+  Option<std::string> test{
+      *this, "test",
+      llvm::cl::desc("program that ends with 1 on an interesting module, "
+                     "with 0 on another")};
+  ListOption<std::string> testArgs{
+      *this, "test-arg", llvm::cl::desc("its arguments before the file")};
 
   void getDependentDialects(DialectRegistry &registry) const override {
     registry.insert<nn::NNDialect>();
@@ -86,7 +91,8 @@ struct ReduceValues : PassWrapper<ReduceValues, OperationPass<ModuleOp>> {
     ModuleOp module = getOperation();
     Tester tester(test, testArgs);
     if (tester.isInteresting(module).first != Tester::Interestingness::True) {
-      module.emitError("reduce-values: '") << test << "' does not find the module interesting";
+      module.emitError("reduce-values: '")
+          << test << "' does not find the module interesting";
       return signalPassFailure();
     }
     for (bool changed = true; changed;) {
@@ -113,9 +119,10 @@ struct ReduceValues : PassWrapper<ReduceValues, OperationPass<ModuleOp>> {
     return changed;
   }
 
-  /// Steps at the ops `begin` to `end`, counted from the last; kept where the module
-  /// is valid and interesting.
-  bool attempt(ModuleOp module, Step step, size_t begin, size_t end, const Tester &tester) {
+  /// Steps at the ops `begin` to `end`, counted from the last; kept where the
+  /// module is valid and interesting.
+  bool attempt(ModuleOp module, Step step, size_t begin, size_t end,
+               const Tester &tester) {
     OwningOpRef<ModuleOp> copy = module.clone();
     SmallVector<Operation *> ops;
     copy->walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
@@ -128,7 +135,8 @@ struct ReduceValues : PassWrapper<ReduceValues, OperationPass<ModuleOp>> {
       return false;
     {
       // What is wrong with an attempt is nobody's concern.
-      ScopedDiagnosticHandler silence(&getContext(), [](Diagnostic &) { return success(); });
+      ScopedDiagnosticHandler silence(&getContext(),
+                                      [](Diagnostic &) { return success(); });
       if (failed(verify(*copy)))
         return false;
     }

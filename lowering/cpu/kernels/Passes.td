@@ -81,6 +81,16 @@ def KernelsToLLVM : Pass<"cpu-kernels-to-llvm", "::mlir::ModuleOp"> {
     Transcendental functions of f32 become polynomials, those of f64 calls of the
     C library; conversions to and from bf16 and 8-bit floats become integer
     arithmetic.
+
+    Before:
+
+    ```mlir
+    func.func @k(%x: memref<8xf32>, %begin: index, %end: index) attributes {exec.kernel} {
+      %v = vector.load %x[%begin] : memref<8xf32>, vector<4xf32>
+      vector.store %v, %x[%begin] : memref<8xf32>, vector<4xf32>
+      return
+    }
+    ```
   }];
   let options = [Option<"vectorBytes", "vector-bytes", "int64_t", "32",
     "bytes of the target's vector registers: 64 (with AVX-512), 32 or 16">];

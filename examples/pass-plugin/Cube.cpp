@@ -1,18 +1,16 @@
 //===- Cube.cpp - An op with its rule, gradient and lowering --------------===//
 //
-// A dialect plugin for sheaf-opt and sheaf-compile. The op says how it shards,
-// how it is differentiated and what it is made of; from that the compiler
-// trains a model that uses it, in kernels fused like any other.
+// The op says how it shards, how it is differentiated and what it is made of;
+// from that the compiler trains a model that uses it, in kernels fused like any
+// other.
 //
 //===----------------------------------------------------------------------===//
 
-#include "dialects/NN/NN.h"
+#include "Cube.h"
+#include "compiler/Points.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/Tools/Plugins/DialectPlugin.h"
-
-#include "CubeDialect.h.inc"
-#define GET_OP_CLASSES
-#include "CubeOps.h.inc"
+#include "mlir/Tools/Plugins/PassPlugin.h"
 
 #include "CubeDialect.cpp.inc"
 #define GET_OP_CLASSES
@@ -46,12 +44,19 @@ SmallVector<Value> CubeOp::decompose(OpBuilder &builder) {
   return {emit.mul(emit.mul(getInput(), getInput()), getInput())};
 }
 
-extern "C" LLVM_ATTRIBUTE_WEAK DialectPluginLibraryInfo mlirGetDialectPluginInfo() {
-  return {MLIR_PLUGIN_API_VERSION, "Cube", "0.1", [](DialectRegistry *registry) {
-            registry->insert<CubeDialect>();
-            // Its gradient and decomposition are nn ops.
-            registry->addExtension(+[](MLIRContext *context, CubeDialect *) {
-              context->getOrLoadDialect<sheaf::nn::NNDialect>();
-            });
+extern "C" LLVM_ATTRIBUTE_WEAK DialectPluginLibraryInfo
+mlirGetDialectPluginInfo() {
+  return {MLIR_PLUGIN_API_VERSION, "Cube", "0.1",
+          [](DialectRegistry *registry) {
+            registry->insert<CubeDialect, sheaf::nn::NNDialect>();
+          }};
+}
+
+extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo mlirGetPassPluginInfo() {
+  return {MLIR_PLUGIN_API_VERSION, "Cube", "0.1", [] {
+            registerCubePasses();
+            // In sheaf-compile it runs by itself, on the model.
+            if (sheaf::attachPasses)
+              sheaf::attachPasses("model", "func.func(cube-raise)");
           }};
 }
