@@ -4,6 +4,7 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "lowering/CheckRules/CheckRules.h"
 #include "lowering/DistToNN/DistToNN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/NNToExec/NNToExec.h"
@@ -47,6 +48,7 @@ void sheaf::registerSheafPasses() {
   registerShardingPasses();
   registerStepPasses();
   registerDistToNNPasses();
+  registerCheckRulesPasses();
   registerExecToLLVMPasses();
   cpu::registerKernelPasses();
 }

@@ -595,7 +595,9 @@ private:
                            ArrayRef<Placement> made, const OpPlan *own) {
     Operation *copy = op->cloneWithoutRegions();
     copy->setOperands(operands);
-    for (StringRef name : {dist::kShardingsAttr, dist::kBecauseAttr, dist::kOriginsAttr})
+    // A rule that is written tells of the sizes of the whole.
+    for (StringRef name :
+         {dist::kShardingsAttr, dist::kBecauseAttr, dist::kOriginsAttr, nn::kRuleAttr})
       copy->removeAttr(name);
     for (auto [i, result] : llvm::enumerate(copy->getResults()))
       result.setType(plan.getResharder().localType(
@@ -667,7 +669,10 @@ private:
     nn::Emit emit(builder, loc);
     RankedTensorType type = tensorOf(value);
     const DimSharding &sharding = own.factors[factor];
-    int64_t blocks = sharding.blocks, local = type.getDimSize(dim) / blocks;
+    // Factors outside of this one are blocks, too.
+    int64_t size = own.rule.factors[factor].size / sharding.blocks,
+            devices = mesh.sizeOf(sharding.axes), local = (size + devices - 1) / devices,
+            blocks = type.getDimSize(dim) / local;
     auto i32 = RankedTensorType::get({}, builder.getI32Type());
     Value index = dist::AxisIndexOp::create(
         builder, loc, i32, cast<ArrayAttr>(axesAttr(sharding.axes)));
@@ -678,7 +683,7 @@ private:
         builder.getI64IntegerAttr(1));
     place = emit.add(place, emit.mul(index, emit.constant(i32, local)));
     Value inside = emit.compare(nn::Predicate::LT, place,
-                                double(own.rule.factors[factor].size / blocks));
+                                double(size));
     SmallVector<int64_t> shape(type.getRank() - dim, 1);
     shape[0] = type.getDimSize(dim);
     return emit.reshape(inside, shape);
@@ -699,17 +704,25 @@ private:
                                                                 : INFINITY;
       for (auto [i, operand] : llvm::enumerate(operands)) {
         RankedTensorType type = tensorOf(operand);
-        if (!isa<FloatType>(type.getElementType()) &&
-            !type.getElementType().isInteger(1))
-          continue; // Indices only; what they index is masked.
+        Type element = type.getElementType();
+        double border = neutral;
+        if (!isa<FloatType>(element) && !element.isInteger(1)) {
+          if (element != tensorOf(op->getResult(0)).getElementType())
+            continue; // Indices only; what they index is masked.
+          APInt most = APInt::getSignedMaxValue(element.getIntOrFloatBitWidth());
+          border = neutral == 0  ? 0
+                   : neutral > 0 ? most.signedRoundToDouble()
+                                 : (-most - 1).signedRoundToDouble();
+        }
         for (auto [d, dim] : llvm::enumerate(own.rule.operands[i])) {
-          if (dim.size() != 1 || dim[0] != static_cast<int>(f))
+          // Only the last factor of a dimension is ever padded.
+          if (dim.empty() || dim.back() != static_cast<int>(f))
             continue;
           Value inside = isInside(loc, own, f, operand, d);
           Value masked =
               type.getElementType().isInteger(1)
                   ? emit.make<nn::AndOp>(operand, inside)
-                  : emit.select(inside, operand, emit.scalar(operand, neutral));
+                  : emit.select(inside, operand, emit.scalar(operand, border));
           masked.setType(type); // Partial values stay so.
           setRole(op, masked);
           operand = masked;
