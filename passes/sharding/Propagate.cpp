@@ -47,8 +47,8 @@ public:
     collect();
     for (auto &[priority, list] : seeds) {
       llvm::SetVector<unsigned> dirty;
-      for (auto &[value, sharding] : list)
-        if (seed(value, sharding, priority))
+      for (auto &[value, sharding, isGiven] : list)
+        if (seed(value, sharding, priority, isGiven))
           dirty.insert(nodesOf[value].begin(), nodesOf[value].end());
       while (!dirty.empty())
         dirty = wave(dirty);
@@ -65,7 +65,13 @@ private:
   llvm::DenseMap<Value, SmallVector<unsigned, 4>> nodesOf;
   llvm::DenseMap<Value, State> states;
   /// What users wrote, by priority.
-  std::map<int64_t, SmallVector<std::pair<Value, dist::ShardingAttr>>> seeds;
+  struct Seed {
+    Value value;
+    dist::ShardingAttr sharding;
+    /// Of this value itself, not of what it is returned as.
+    bool isGiven;
+  };
+  std::map<int64_t, SmallVector<Seed>> seeds;
 
   State &stateOf(Value value) {
     auto [it, isNew] = states.try_emplace(value);
@@ -79,12 +85,12 @@ private:
     return it->second;
   }
 
-  void addSeed(Value value, dist::ShardingAttr sharding) {
+  void addSeed(Value value, dist::ShardingAttr sharding, bool isGiven = true) {
     std::set<int64_t> priorities;
     for (dist::DimAttr dim : sharding.getDims())
       priorities.insert(dim.getPriority());
     for (int64_t priority : priorities)
-      seeds[priority].push_back({value, sharding});
+      seeds[priority].push_back({value, sharding, isGiven});
   }
 
   void collect() {
@@ -123,7 +129,7 @@ private:
         if (auto sharding = function.getResultAttrOfType<dist::ShardingAttr>(
                 i, dist::kShardingAttr))
           if (!isFree(operand))
-            addSeed(operand, sharding);
+            addSeed(operand, sharding, /*isGiven=*/false);
     });
     for (auto [i, node] : llvm::enumerate(nodes))
       for (Value value : node.values)
@@ -154,7 +160,8 @@ private:
     return size > 1;
   }
 
-  bool seed(Value value, dist::ShardingAttr attr, int64_t priority) {
+  bool seed(Value value, dist::ShardingAttr attr, int64_t priority,
+            bool isGiven) {
     State &state = stateOf(value);
     ValueSharding wanted = mesh.parse(attr);
     bool changed = false;
@@ -163,6 +170,8 @@ private:
         continue;
       const DimSharding &now = state.sharding.dims[d];
       if (wanted.dims[d] == now)
+        continue;
+      if (state.closed[d] && !isGiven)
         continue;
       if (!state.closed[d] && !mayTake(value, state, d, wanted.dims[d]))
         continue;

@@ -92,3 +92,14 @@ func.func @loop(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"} bloc
   }
   return %sum : tensor<2x8xf32>
 }
+
+// -----
+
+// What an argument has is given; that it is returned otherwise is a wish.
+dist.mesh @mesh ["x" = 4, "y" = 2]
+// CHECK-LABEL: func.func @returned
+// CHECK-SAME: %arg0: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"y"}, {}]>}
+func.func @returned(%v: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"y"}, {}]>})
+    -> (tensor<8x8xf32> {dist.sharding = #dist.sharding<[{}, {"x", "y"}]>}) {
+  return %v : tensor<8x8xf32>
+}
