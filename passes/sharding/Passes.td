@@ -72,6 +72,9 @@ def DistPropagate : Pass<"dist-propagate", "::mlir::ModuleOp"> {
     one that had the shorter way, then the larger tensor. The order of ops in the
     file has no say.
 
+    A private function whose calls differ in the shardings of what they give and take
+    gets a copy for each that does not fit; calls with equal ones share a copy.
+
     Afterwards every op has `dist.shardings` and every argument `dist.sharding`.
 
     Before:
