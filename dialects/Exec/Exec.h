@@ -38,6 +38,9 @@ inline constexpr llvm::StringLiteral kScratchAttr = "exec.scratch_bytes";
 /// On a placed function: those bytes where most are alive, by what they hold: a
 /// dictionary of integers whose sum is exec.scratch_bytes.
 inline constexpr llvm::StringLiteral kScratchKindsAttr = "exec.scratch_kinds";
+/// On a placed entry: the most bytes of gathered weights that are alive at once. Not
+/// there where it gathers none.
+inline constexpr llvm::StringLiteral kGatheredAttr = "exec.gathered_bytes";
 /// The most that it may need, and the largest buffer of an entry: what an address
 /// can reach (the runtime refuses more).
 inline constexpr int64_t kMaxScratchBytes = int64_t(1) << 48;

@@ -538,21 +538,36 @@ def NN_RandomOp : NN_Op<"random", [ByRule]> {
     where with `sample_dim` the index along dimension 0 counts samples, and
     without it the sample is 0. Uniform: (word0 >> 8) * 2^-24. Normal:
     sqrt(-2 log u) * cos(2 pi v) with u = ((word0 >> 8) + 1) * 2^-24 and
-    v = (word1 >> 8) * 2^-24.
+    v = (word1 >> 8) * 2^-24. With `at %offsets of [sizes]` the result is a part of
+    a tensor of those sizes: element i along dimension d has the index
+    offsets[d] + i there, and is the number that the whole tensor has.
 
     Example:
 
     ```mlir
     %u = nn.random uniform %key, %stream sample_dim : (tensor<4xi32>, tensor<i32>) -> tensor<8x64xf32>
     %n = nn.random normal %key, %stream : (tensor<4xi32>, tensor<i32>) -> tensor<256x64xf32>
+    %p = nn.random normal %key, %stream at %offsets of [256, 64] : (tensor<4xi32>, tensor<i32>, tensor<2xi32>) -> tensor<64x64xf32>
     ```
   }];
   let arguments = (ins NN_DistributionAttr:$distribution, NN_IntTensor:$key, NN_IntTensor:$stream,
-                       UnitAttr:$sample_dim);
+                       Optional<NN_IntTensor>:$offsets, UnitAttr:$sample_dim,
+                       OptionalAttr<DenseI64ArrayAttr>:$whole);
   let results = (outs NN_FloatTensor:$result);
   let assemblyFormat = [{
-    custom<Word>($distribution) $key `,` $stream (`sample_dim` $sample_dim^)? attr-dict
-    `:` functional-type(operands, results)
+    custom<Word>($distribution) $key `,` $stream (`at` $offsets^ `of` $whole)?
+    (`sample_dim` $sample_dim^)? attr-dict `:` functional-type(operands, results)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::RankedTensorType":$type, "Distribution":$distribution,
+                                 "::mlir::Value":$key, "::mlir::Value":$stream, "bool":$sample_dim), [{
+    build($_builder, $_state, type, distribution, key, stream, ::mlir::Value(), sample_dim,
+          ::mlir::DenseI64ArrayAttr());
+  }]>];
+  let extraClassDeclaration = [{
+    /// The shape of the tensor that the counters count in.
+    ::llvm::ArrayRef<int64_t> getWholeShape() {
+      return getWhole() ? *getWhole() : getType().getShape();
+    }
   }];
   let hasVerifier = 1;
 }

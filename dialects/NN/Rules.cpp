@@ -859,6 +859,13 @@ ShardingRule RandomOp::getShardingRule() {
   ValueFactors result = b.dims("d", RuleBuilder::shapeOf(getResult()));
   setExpansion(b, result, "offset_random");
   b.rule.operands = {{b.dim("key", 4, FactorKind::Whole)}, {}};
+  if (getOffsets()) {
+    // A part already.
+    for (const DimFactors &dim : result)
+      if (!dim.empty())
+        b.factor(dim).kind = FactorKind::Whole;
+    b.rule.operands.push_back({b.dim("at", getType().getRank(), FactorKind::Whole)});
+  }
   b.rule.results.push_back(std::move(result));
   return b.rule;
 }

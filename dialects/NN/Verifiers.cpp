@@ -628,8 +628,21 @@ static LogicalResult checkCounter(std::optional<Location> loc, RankedTensorType 
 }
 
 LogicalResult RandomOp::verify() {
+  if (static_cast<bool>(getOffsets()) != static_cast<bool>(getWhole()))
+    return emitOpError("has offsets without the sizes of the whole tensor, or sizes without "
+                       "offsets; expected 'at %offsets of [sizes]'");
+  if (getOffsets()) {
+    int64_t rank = getType().getRank();
+    if (static_cast<int64_t>(getWhole()->size()) != rank ||
+        cast<RankedTensorType>(getOffsets().getType()).getShape() != ArrayRef<int64_t>(rank))
+      return emitOpError("has offsets of type ")
+             << getOffsets().getType() << " and " << getWhole()->size()
+             << " sizes, expected one of each for each of the " << rank << " dimensions";
+  }
   return failure(failed(checkKey(getLoc(), getKey().getType(), getStream().getType())) ||
-                 failed(checkCounter(getLoc(), getType(), getSampleDim())));
+                 failed(checkCounter(
+                     getLoc(), RankedTensorType::get(getWholeShape(), getType().getElementType()),
+                     getSampleDim())));
 }
 
 INFER(DropoutOp) {

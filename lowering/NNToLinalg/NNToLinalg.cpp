@@ -546,7 +546,14 @@ struct ConvertRandom : OpRewritePattern<RandomOp> {
     }
     Value stream =
         tensor::ExtractOp::create(rewriter, loc, op.getStream(), ValueRange());
-    ArrayRef<int64_t> shape = op.getType().getShape();
+    ArrayRef<int64_t> shape = op.getWholeShape();
+    SmallVector<Value> offsets;
+    if (op.getOffsets())
+      for (unsigned i = 0; i < shape.size(); ++i) {
+        Value index = arith::ConstantIndexOp::create(rewriter, loc, i);
+        offsets.push_back(
+            tensor::ExtractOp::create(rewriter, loc, op.getOffsets(), index));
+      }
     rewriter.replaceOp(
         op, map(rewriter, loc, op.getType(), {}, {},
                 [&](OpBuilder &b, Location loc, ValueRange) {
@@ -555,6 +562,8 @@ struct ConvertRandom : OpRewritePattern<RandomOp> {
                   for (auto [i, size] : llvm::enumerate(shape)) {
                     Value index = linalg::IndexOp::create(b, loc, i);
                     index = arith::IndexCastOp::create(b, loc, i32, index);
+                    if (!offsets.empty())
+                      index = arith::AddIOp::create(b, loc, index, offsets[i]);
                     if (i == 0 && op.getSampleDim()) {
                       sample = arith::AddIOp::create(b, loc, key[3], index);
                       continue;

@@ -127,11 +127,13 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
     if (auto kinds = function->getAttrOfType<DictionaryAttr>(exec::kScratchKindsAttr))
       for (NamedAttribute kind : kinds)
         arena[kind.getName().getValue()] = cast<IntegerAttr>(kind.getValue()).getInt();
-    entries[function.getName()] =
-        json::Object{{"symbol", ("sheaf_" + function.getName()).str()},
-                     {"arguments", std::move(arguments)},
-                     {"arena_bytes", scratch.getInt()},
-                     {"arena", std::move(arena)}};
+    json::Object described{{"symbol", ("sheaf_" + function.getName()).str()},
+                       {"arguments", std::move(arguments)},
+                       {"arena_bytes", scratch.getInt()},
+                       {"arena", std::move(arena)}};
+    if (auto gathered = function->getAttrOfType<IntegerAttr>(exec::kGatheredAttr))
+      described["gathered_bytes"] = gathered.getInt();
+    entries[function.getName()] = std::move(described);
   }
   return json::Object{{"buffers", std::move(buffers)}, {"entries", std::move(entries)}};
 }

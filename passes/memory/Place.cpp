@@ -120,6 +120,43 @@ static StringRef kindOf(BufferOp buffer) {
                                        : "temporaries";
 }
 
+/// The buffer or argument that a view is of.
+static Value rootOf(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<ViewOp, PartOp>(op))
+      break;
+    value = op->getOperand(0);
+  }
+  return value;
+}
+
+/// The buffers of an entry with weights of other ranks: what an all-gather makes of
+/// parameters, and copies of nothing else.
+static llvm::DenseSet<Operation *> gatheredWeights(func::FuncOp function) {
+  llvm::DenseSet<Value> parameters;
+  if (auto entry = function->getAttrOfType<ArrayAttr>(kEntryAttr))
+    for (auto [argument, attr] : llvm::zip(function.getArguments(), entry))
+      if (cast<StringAttr>(cast<ArrayAttr>(attr)[0]).getValue() == "parameter")
+        parameters.insert(argument);
+  llvm::DenseSet<Operation *> gathered;
+  function.walk<WalkOrder::PreOrder>([&](AccessOpInterface access) {
+    auto collective = dyn_cast<CollectiveOp>(access.getOperation());
+    bool gathers = collective && collective.getKind() == Transfer::AllGather;
+    if (isa<exec::CallOp>(access) || (collective && !gathers) || access.getRead().empty())
+      return;
+    for (Value read : access.getRead()) {
+      Value root = rootOf(read);
+      if (!(gathers && parameters.contains(root)) &&
+          !(root.getDefiningOp() && gathered.contains(root.getDefiningOp())))
+        return;
+    }
+    for (Value written : access.getWritten())
+      if (Operation *buffer = rootOf(written).getDefiningOp())
+        gathered.insert(buffer);
+  });
+  return gathered;
+}
+
 static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> &scratch) {
   // The position of an op, and of the last op that it holds.
   DenseMap<Operation *, std::pair<int, int>> positions;
@@ -198,6 +235,14 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
   }
   function->setAttr(kScratchAttr, builder.getI64IntegerAttr(std::max<int64_t>(best, 0)));
   function->setAttr(kLiveAttr, builder.getI64IntegerAttr(live));
+  llvm::DenseSet<Operation *> gathered = gatheredWeights(function);
+  if (!gathered.empty()) {
+    auto ofWeights = llvm::filter_to_vector(
+        lifetimes, [&](const Lifetime &lifetime) { return gathered.contains(lifetime.op); });
+    int where = 0;
+    function->setAttr(kGatheredAttr, builder.getI64IntegerAttr(
+                                         largestLiveSum(ofWeights, count, where)));
+  }
   std::map<StringRef, int64_t> kinds{
       {"activations", 0}, {"gradients", 0}, {"temporaries", 0}, {"unused", best - live}};
   for (const Lifetime &lifetime : lifetimes)

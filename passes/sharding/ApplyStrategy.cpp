@@ -705,7 +705,11 @@ private:
         for (OpOperand &other : use.getOwner()->getOpOperands())
           if (other.get() != accumulator &&
               other.get().getType() == accumulator.getType()) {
-            builder.setInsertionPoint(use.getOwner());
+            // As soon as it is there, so that no whole one waits.
+            if (other.get().getDefiningOp())
+              builder.setInsertionPointAfterValue(other.get());
+            else
+              builder.setInsertionPoint(use.getOwner());
             constrain(builder, other, kept,
                       because(2, "gradients are kept in shards only"));
           }

@@ -310,6 +310,8 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
     if (gather->hasOneUse())
       if (auto reshape = dyn_cast<nn::ReshapeOp>(*gather->user_begin()))
         return throughReshape(gather, reshape, rewriter);
+    if (succeeded(fromOneShard(gather, rewriter)))
+      return success();
     if (!readsLess(gather, dim))
       return rewriter.notifyMatchFailure(
           gather, "not only slices use it, or they use all of it");
@@ -325,6 +327,46 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
                                 cast<RankedTensorType>(slice.getType()));
       note(part, "of the part that is used");
       rewriter.replaceOp(slice, part->getResult(0));
+    }
+    rewriter.eraseOp(gather);
+    return success();
+  }
+
+  /// Of a value in shards along `dim` only parts of single shards are used, as of the
+  /// stacked weights of all layers one layer: the device that has it sends it.
+  static LogicalResult fromOneShard(dist::AllGatherOp gather,
+                                    PatternRewriter &rewriter) {
+    int64_t dim = gather.getDim();
+    Value input = gather.getInput();
+    int64_t part = typeOf(input).getDimSize(dim), read = 0;
+    for (Operation *user : gather->getUsers()) {
+      auto slice = dyn_cast<nn::SliceOp>(user);
+      if (!slice)
+        return failure();
+      int64_t first = slice.getOffsets()[dim],
+              last = first + (slice.getSizes()[dim] - 1) *
+                                 slice.getAllStrides()[dim];
+      if (first / part != last / part)
+        return failure();
+      read += slice.getType().getNumElements();
+    }
+    if (gather.use_empty() || read > gather.getType().getNumElements())
+      return failure();
+    for (Operation *user : llvm::make_early_inc_range(gather->getUsers())) {
+      auto slice = cast<nn::SliceOp>(user);
+      rewriter.setInsertionPoint(slice);
+      SmallVector<int64_t> offsets(slice.getOffsets());
+      int64_t root = offsets[dim] / part;
+      offsets[dim] -= root * part;
+      auto *local = rebuild(rewriter, slice, input,
+                            cast<RankedTensorType>(slice.getType()));
+      cast<nn::SliceOp>(local).setOffsets(offsets);
+      auto sent = dist::BroadcastOp::create(
+          rewriter, gather.getLoc(), slice.getType(), local->getResult(0), root,
+          gather.getAxes());
+      sent->setDiscardableAttrs(gather->getDiscardableAttrDictionary());
+      note(sent, "the part that is used, by the device that has it");
+      rewriter.replaceOp(slice, sent);
     }
     rewriter.eraseOp(gather);
     return success();

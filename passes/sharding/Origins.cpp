@@ -176,9 +176,9 @@ void Annotations::addTo(llvm::SetVector<StringRef> &list, Value value,
       list.insert(texts[root]);
 }
 
-void Annotations::erase(ModuleOp module) {
+void Annotations::erase(Operation *root) {
   StringRef names[] = {dist::kAnnotationsAttr, dist::kOriginsAttr, dist::kArgumentOriginsAttr, dist::kBecauseAttr};
-  module.walk([&](Operation *op) {
+  root->walk([&](Operation *op) {
     for (StringRef name : names)
       op->removeAttr(name);
     if (auto function = dyn_cast<func::FuncOp>(op))
@@ -188,7 +188,7 @@ void Annotations::erase(ModuleOp module) {
             function.removeArgAttr(i, name);
         for (unsigned i = 0; i < function.getNumResults(); ++i)
           if (function.getResultAttr(i, name))
-            function.removeResultAttr(i, StringAttr::get(module.getContext(), name));
+            function.removeResultAttr(i, StringAttr::get(root->getContext(), name));
       }
   });
 }

@@ -76,7 +76,7 @@ public:
              llvm::ArrayRef<int> atoms) const;
   bool empty() const { return texts.empty(); }
   /// Takes the attributes off.
-  static void erase(mlir::ModuleOp module);
+  static void erase(mlir::Operation *root);
 
 private:
   llvm::SmallVector<llvm::StringRef> texts;

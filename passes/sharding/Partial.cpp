@@ -31,12 +31,14 @@ static RankedTensorType tensorOf(Value value) {
 }
 
 const ValueSharding &Plan::shardingOf(Value value) {
-  auto [it, isNew] = shardings.try_emplace(value);
-  if (isNew) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    it->second = ValueSharding(type ? type.getRank() : 0);
-  }
-  return it->second;
+  if (const ValueSharding *known = shardings.lookup(value))
+    return *known;
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  int64_t rank = type ? type.getRank() : 0;
+  const ValueSharding *&none = replicated[rank];
+  if (!none)
+    none = &allShardings.emplace_back(rank);
+  return *none;
 }
 
 func::FuncOp Plan::calleeOf(func::CallOp call) {
@@ -50,9 +52,15 @@ void Plan::build() {
     auto sharding = dyn_cast_or_null<dist::ShardingAttr>(attribute);
     if (!sharding || !isa<RankedTensorType>(value.getType()))
       return;
-    shardings[value] = mesh.parse(sharding);
-    for (dist::DimAttr dim : sharding.getDims())
-      priorities[value].push_back(dim.getPriority());
+    const ValueSharding *&known = parsed[sharding];
+    if (!known)
+      known = &allShardings.emplace_back(mesh.parse(sharding));
+    shardings[value] = known;
+    if (llvm::any_of(sharding.getDims(), [](dist::DimAttr dim) {
+          return dim.getPriority() != 0;
+        }))
+      for (dist::DimAttr dim : sharding.getDims())
+        priorities[value].push_back(dim.getPriority());
   };
   module.walk([&](Operation *op) {
     if (auto function = dyn_cast<func::FuncOp>(op)) {
@@ -220,7 +228,7 @@ void Plan::planOp(Operation *op) {
       }
   }
   results(factors, plan);
-  ops.try_emplace(op, std::move(plan));
+  ops[op] = &plans.emplace_back(std::move(plan));
 }
 
 //===----------------------------------------------------------------------===//

@@ -557,12 +557,14 @@ private:
                           ", or as a dist.constraint before it");
       }));
     SmallVector<Value> results;
-    std::optional<OpPlan> local;
-    if (own) {
-      local = *own;
-      for (DimSharding &factor : local->factors)
+    std::optional<OpPlan> fewer;
+    const OpPlan *local = own;
+    if (own && (through & own->used())) {
+      fewer = *own;
+      for (DimSharding &factor : fewer->factors)
         llvm::erase_if(factor.axes,
                        [&](int atom) { return through >> atom & 1; });
+      local = &*fewer;
     }
     if (local)
       maskPadding(op, *local, operands);
@@ -639,6 +641,19 @@ private:
     int64_t part = (own.rule.factors[factor].size + devices - 1) / devices;
     nn::Emit emit(builder, loc);
     return emit.mul(index, emit.constant(i32, part));
+  }
+
+  /// Where this device's part begins in each dimension, tensor<rank x i32>.
+  Value offsetsOf(Location loc, const OpPlan &own,
+                  const nn::ValueFactors &dims) {
+    nn::Emit emit(builder, loc);
+    auto one = RankedTensorType::get({1}, builder.getI32Type());
+    SmallVector<Value> begins;
+    for (const nn::DimFactors &dim : dims)
+      begins.push_back(dim.empty() || own.factors[dim[0]].axes.empty()
+                           ? emit.constant(one, 0)
+                           : emit.reshape(beginOf(loc, own, dim[0]), {1}));
+    return emit.make<nn::ConcatenateOp>(ValueRange(begins), 0);
   }
 
   /// Reduces at once.
@@ -796,6 +811,29 @@ private:
       Value begin = beginOf(loc, own, factor);
       results[0] = emit.add(
           results[0], emit.cast(begin, tensorOf(results[0]).getElementType()));
+      return success();
+    }
+    if (expansion == "offset_random") {
+      results = clone(op, operands, made, &own);
+      Operation *local = results[0].getDefiningOp();
+      Value at = offsetsOf(loc, own, own.rule.results[0]);
+      SmallVector<nn::RandomOp> drawn;
+      if (auto random = dyn_cast<nn::RandomOp>(local)) {
+        random->moveAfter(at.getDefiningOp());
+        builder.setInsertionPointAfter(random);
+        drawn.push_back(random);
+      } else {
+        // What it is made of, with the numbers of its part.
+        results = cast<nn::DecomposableOpInterface>(local).decompose(builder);
+        for (Operation *inner = local; inner; inner = inner->getNextNode())
+          if (auto random = dyn_cast<nn::RandomOp>(inner))
+            drawn.push_back(random);
+        local->erase();
+      }
+      for (nn::RandomOp random : drawn) {
+        random.getOffsetsMutable().assign(at);
+        random.setWhole(tensorOf(op->getResult(0)).getShape());
+      }
       return success();
     }
     if (expansion == "vocab_loss") {

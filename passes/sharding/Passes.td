@@ -87,6 +87,9 @@ def DistPropagate : Pass<"dist-propagate", "::mlir::ModuleOp"> {
     one that had the shorter way, then the larger tensor. The order of ops in the
     file has no say.
 
+    A private function whose calls differ in the shardings of what they give and take
+    gets a copy for each that does not fit; calls with equal ones share a copy.
+
     Afterwards every op has `dist.shardings` and every argument `dist.sharding`.
 
     Before:
@@ -169,7 +172,8 @@ def DistOptimize : Pass<"dist-optimize", "::mlir::ModuleOp"> {
       one: fewer bytes are sent;
     - a gather of a shard and a slice of the same shard cancel out (what the slice had
       behind the end of the tensor may then be anything), and where only
-      slices of a gathered value are used, only those are gathered;
+      slices of a gathered value are used, only those are gathered, or, where they lie in the shard
+      of one device, sent by that one;
     - of equal collectives of one phase (forward, backward, optimizer) one is left, so
       that tied weights are gathered once. A backward gathers again what the forward
       had: nothing is kept for it;

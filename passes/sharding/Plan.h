@@ -12,6 +12,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Shardings.h"
+#include <deque>
 
 namespace sheaf::sharding {
 
@@ -98,8 +99,7 @@ public:
   const ValueSharding &shardingOf(mlir::Value value);
   /// Null for an op without a rule.
   const OpPlan *planOf(mlir::Operation *op) const {
-    auto it = ops.find(op);
-    return it == ops.end() ? nullptr : &it->second;
+    return ops.lookup(op);
   }
   /// Over what the value is partial where it is defined, reductions put off
   /// included.
@@ -144,9 +144,15 @@ private:
   Timing timing;
   Resharder resharder;
   mlir::SymbolTableCollection symbols;
-  llvm::DenseMap<mlir::Value, ValueSharding> shardings;
+  /// What the maps point to; of equal shardings one is kept.
+  std::deque<OpPlan> plans;
+  std::deque<ValueSharding> allShardings;
+  llvm::DenseMap<mlir::Attribute, const ValueSharding *> parsed;
+  llvm::DenseMap<int64_t, const ValueSharding *> replicated; // By rank.
+  llvm::DenseMap<mlir::Value, const ValueSharding *> shardings;
+  /// Where one is not 0.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> priorities;
-  llvm::DenseMap<mlir::Operation *, OpPlan> ops;
+  llvm::DenseMap<mlir::Operation *, const OpPlan *> ops;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::func::CallOp>>
       calls;
   llvm::DenseMap<mlir::Operation *, double> runs;

@@ -13,6 +13,7 @@
 #include "passes/sharding/Shardings.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include <deque>
 
 namespace sheaf {
 #define GEN_PASS_DEF_DISTPROPAGATE
@@ -24,6 +25,9 @@ using namespace sheaf;
 using namespace sheaf::sharding;
 
 namespace {
+/// On a copy of a function, and on the function, while propagation runs: its name.
+constexpr llvm::StringLiteral kCopyAttr = "dist.copy_of";
+
 struct State {
   ValueSharding sharding;
   /// Dimensions that take no more axes.
@@ -58,7 +62,70 @@ public:
       while (!dirty.empty())
         dirty = wave(dirty);
     }
-    write();
+  }
+
+  /// Gives calls of one function whose operands and results have other shardings than
+  /// those of another call a copy of it, where they do not fit the function as it is;
+  /// calls that have the same share one. Says whether there are copies now: then
+  /// propagation begins anew.
+  bool specialise() {
+    llvm::MapVector<func::FuncOp, SmallVector<func::CallOp>> calls;
+    module.walk([&](func::CallOp call) {
+      auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+          call, call.getCalleeAttr());
+      if (callee && !callee.isExternal() && callee.isPrivate())
+        calls[callee].push_back(call);
+    });
+    for (auto &[callee, list] : calls) {
+      llvm::MapVector<Attribute, SmallVector<func::CallOp>> groups;
+      bool fits = true;
+      Operation *end = callee.front().getTerminator();
+      for (func::CallOp call : list) {
+        SmallVector<Attribute> signature;
+        auto add = [&](ValueRange outside, ValueRange inside) {
+          for (auto [a, b] : llvm::zip_equal(outside, inside)) {
+            if (!isa<RankedTensorType>(a.getType()) || isFree(a) || isFree(b)) {
+              signature.push_back(UnitAttr::get(context));
+              continue;
+            }
+            signature.push_back(print(a));
+            fits &= signature.back() == print(b);
+          }
+        };
+        add(call.getOperands(), callee.getArguments());
+        add(call.getResults(), end->getOperands());
+        groups[ArrayAttr::get(context, signature)].push_back(call);
+      }
+      if (fits || groups.size() == 1)
+        continue;
+      for (auto &[signature, members] : llvm::drop_begin(groups)) {
+        StringRef copy = copyOf(callee).getName();
+        for (func::CallOp call : members)
+          call.setCallee(copy);
+      }
+      // What was copied with its caller is looked at in the next round.
+      return true;
+    }
+    return false;
+  }
+
+  /// A copy of a function and of what it calls.
+  func::FuncOp copyOf(func::FuncOp function) {
+    auto original = function->getAttrOfType<StringAttr>(kCopyAttr);
+    if (!original) {
+      original = function.getNameAttr();
+      function->setAttr(kCopyAttr, original);
+    }
+    func::FuncOp copy = function.clone();
+    symbols.getSymbolTable(module).insert(copy,
+                                          std::next(function->getIterator()));
+    copy.walk([&](func::CallOp call) {
+      auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+          function, call.getCalleeAttr());
+      if (callee && !callee.isExternal() && callee.isPrivate())
+        call.setCallee(copyOf(callee).getName());
+    });
+    return copy;
   }
 
 private:
@@ -70,7 +137,8 @@ private:
   SymbolTableCollection symbols;
   SmallVector<Node, 0> nodes;
   llvm::DenseMap<Value, SmallVector<unsigned, 4>> nodesOf;
-  llvm::DenseMap<Value, State> states;
+  std::deque<State> allStates;
+  llvm::DenseMap<Value, State *> states;
   /// What users wrote, by priority.
   struct Seed {
     Value value;
@@ -82,13 +150,14 @@ private:
   State &stateOf(Value value) {
     auto [it, isNew] = states.try_emplace(value);
     if (isNew) {
+      it->second = &allStates.emplace_back();
       auto type = dyn_cast<RankedTensorType>(value.getType());
       int64_t rank = type ? type.getRank() : 0;
-      it->second.sharding = ValueSharding(rank);
-      it->second.closed.assign(rank, false);
-      it->second.priority.assign(rank, 0);
+      it->second->sharding = ValueSharding(rank);
+      it->second->closed.assign(rank, false);
+      it->second->priority.assign(rank, 0);
     }
-    return it->second;
+    return *it->second;
   }
 
   void addSeed(Value value, dist::ShardingAttr sharding, const Site &site) {
@@ -176,6 +245,8 @@ private:
 
   bool seed(const Seed &wish, int64_t priority) {
     Value value = wish.value;
+    // Of this value itself, not of what it is returned as.
+    bool isGiven = wish.site.kind != Site::Result;
     dist::ShardingAttr attr = wish.sharding;
     State &state = stateOf(value);
     ValueSharding wanted = mesh.parse(attr);
@@ -185,6 +256,8 @@ private:
         continue;
       const DimSharding &now = state.sharding.dims[d];
       if (wanted.dims[d] == now)
+        continue;
+      if (state.closed[d] && !isGiven)
         continue;
       if (!state.closed[d] && !mayTake(value, state, d, wanted.dims[d]))
         continue;
@@ -333,8 +406,26 @@ private:
     return next;
   }
 
+  /// Few shardings are on many values.
+  std::map<std::vector<int64_t>, dist::ShardingAttr> printed;
+
   dist::ShardingAttr print(Value value) {
     State &state = stateOf(value);
+    std::vector<int64_t> key;
+    for (auto [dim, priority] :
+         llvm::zip_equal(state.sharding.dims, state.priority)) {
+      key.push_back(dim.axes.size());
+      key.insert(key.end(), dim.axes.begin(), dim.axes.end());
+      if (!dim.axes.empty())
+        key.insert(key.end(), {priority, dim.blocks});
+    }
+    dist::ShardingAttr &known = printed[key];
+    if (!known)
+      known = make(state);
+    return known;
+  }
+
+  dist::ShardingAttr make(const State &state) {
     SmallVector<dist::DimAttr> dims;
     for (auto [dim, priority] :
          llvm::zip_equal(state.sharding.dims, state.priority))
@@ -344,6 +435,7 @@ private:
     return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
   }
 
+public:
   void write() {
     auto listOf = [&](ValueRange values) {
       SmallVector<Attribute> list;
@@ -375,6 +467,42 @@ private:
   }
 };
 
+/// Copies that came out equal become one.
+void mergeCopies(ModuleOp module) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::map<std::string, func::FuncOp> known;
+    llvm::DenseMap<StringAttr, StringAttr> renamed;
+    for (func::FuncOp function :
+         llvm::make_early_inc_range(module.getOps<func::FuncOp>())) {
+      auto original = function->getAttrOfType<StringAttr>(kCopyAttr);
+      if (!original)
+        continue;
+      StringAttr name = function.getNameAttr();
+      // What a program does is the same whatever asked for it.
+      OwningOpRef<func::FuncOp> bare = function.clone();
+      bare->setName(original);
+      Annotations::erase(*bare);
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      bare->print(os, OpPrintingFlags().useLocalScope());
+      auto [it, isNew] = known.try_emplace(std::move(text), function);
+      if (isNew)
+        continue;
+      renamed[name] = it->second.getNameAttr();
+      function.erase();
+      changed = true;
+    }
+    if (changed)
+      module.walk([&](func::CallOp call) {
+        if (StringAttr name = renamed.lookup(call.getCalleeAttr().getAttr()))
+          call.setCallee(name);
+      });
+  }
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    function->removeAttr(kCopyAttr);
+}
+
 struct DistPropagate : sheaf::impl::DistPropagateBase<DistPropagate> {
   using DistPropagateBase::DistPropagateBase;
 
@@ -382,14 +510,23 @@ struct DistPropagate : sheaf::impl::DistPropagateBase<DistPropagate> {
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh))
       return signalPassFailure();
-    Origins origins;
     bool keeps = keepOrigins || !why.empty();
-    Propagation(getOperation(), *mesh, keeps ? &origins : nullptr).run();
-    if (!why.empty() &&
-        failed(origins.explain(getOperation(), *mesh, why, llvm::outs())))
-      return signalPassFailure();
-    if (keepOrigins)
-      origins.write(getOperation(), *mesh);
+    // Each round splits functions that have several calls.
+    while (true) {
+      Origins origins;
+      Propagation propagation(getOperation(), *mesh, keeps ? &origins : nullptr);
+      propagation.run();
+      if (propagation.specialise())
+        continue;
+      propagation.write();
+      if (!why.empty() &&
+          failed(origins.explain(getOperation(), *mesh, why, llvm::outs())))
+        return signalPassFailure();
+      // Before copies go: a step may lead through one.
+      if (keepOrigins)
+        origins.write(getOperation(), *mesh);
+      return mergeCopies(getOperation());
+    }
   }
 };
 } // namespace

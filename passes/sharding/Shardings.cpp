@@ -154,7 +154,8 @@ bool sharding::isShardable(const nn::Factor &factor,
   switch (factor.kind) {
   case nn::FactorKind::Parallel:
     return expansion.empty() || expansion == "masked_gather" ||
-           expansion == "vocab_loss" || expansion == "offset_iota";
+           expansion == "vocab_loss" || expansion == "offset_iota" ||
+           expansion == "offset_random";
   case nn::FactorKind::Reduction:
     return expansion.empty() || expansion == "global_mean" ||
            (expansion == "masked_gather" &&

@@ -89,6 +89,9 @@ std::string sheaf::describe(const Artifact &artifact) {
     line("  {:<15} {:>12}  ({} bytes)", "arena", bytesText(step->arenaBytes),
          step->arenaBytes);
     line("  {:<15} {:>12}  ({} bytes)", "all", bytesText(total), total);
+    if (step->gatheredBytes)
+      line("of the arena, most of gathered weights at once: {}  ({} bytes)",
+           bytesText(step->gatheredBytes), step->gatheredBytes);
   }
 
   line("");

@@ -356,6 +356,8 @@ EntryInfo parseEntry(const std::string &name, const Json &json,
            "arguments", 0, static_cast<int64_t>(buffers.size()) - 1))
     entry.arguments.push_back(static_cast<int>(index));
   entry.arenaBytes = object.integer("arena_bytes", 0, largest);
+  if (object.find("gathered_bytes"))
+    entry.gatheredBytes = object.integer("gathered_bytes", 0, entry.arenaBytes);
   if (const Json *arena = object.find("arena"); arena && !arena->empty()) {
     Object kinds(*arena, fmt::format("\"arena\" of {}", object.where));
     int64_t sum = 0;

@@ -606,7 +606,8 @@ class Module:
     def op_random(self, op, x):
         return philox.random(keyword(op.attributes["distribution"]),
                              Type(op.result_types[0]).shape, x[0], x[1],
-                             "sample_dim" in op.attributes)
+                             "sample_dim" in op.attributes, *x[2:],
+                             whole=integers(op.attributes["whole"]) if len(x) > 2 else None)
 
     def op_dropout(self, op, x):
         rate = number(op.attributes["rate"])

@@ -20,12 +20,19 @@ def philox(counter, key):
     return c
 
 
-def random(kind, shape, key, stream, sample_dim):
+def random(kind, shape, key, stream, sample_dim, offsets=None, whole=None):
     """`nn.random`: key holds the seed's two words, the step and the first sample; the
-    counter is (index within the sample, sample, stream, step)."""
+    counter is (index within the sample, sample, stream, step), in the tensor of shape
+    `whole` of which this is the part that begins at `offsets`."""
     size = int(np.prod(shape))
-    inner = size // shape[0] if sample_dim else size
-    flat = np.arange(size, dtype=np.uint64)
+    whole = whole if whole is not None else shape
+    offsets = offsets if offsets is not None else [0] * len(shape)
+    inner = int(np.prod(whole[1:] if sample_dim else whole))
+    flat = np.zeros(shape, np.uint64)
+    for dim, (offset, count) in enumerate(zip(offsets, whole, strict=True)):
+        index = np.arange(shape[dim], dtype=np.uint64) + np.uint64(int(offset))
+        flat = flat * np.uint64(count) + index.reshape([-1] + [1] * (len(shape) - dim - 1))
+    flat = flat.reshape(-1)
     sample = flat // np.uint64(inner) + np.uint64(int(key[3])) if sample_dim \
         else np.zeros(size, np.uint64)
     words = philox((flat % np.uint64(inner), sample, np.full(size, int(stream) & 0xFFFFFFFF),

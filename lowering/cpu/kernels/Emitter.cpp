@@ -565,19 +565,35 @@ Value Emitter::computeGather(GatherOp gather, const Indices &place) {
 
 Value Emitter::computeRandom(RandomOp random, const Indices &place) {
   Type i32 = builder().getI32Type();
-  ArrayRef<int64_t> shape = random.getType().getShape();
+  ArrayRef<int64_t> shape = random.getWholeShape();
   bool sampled = random.getSampleDim();
+  // Modulo 2^32, as the counter is.
+  auto add = [&](Value a, Value b) {
+    Values both{a, b};
+    align(both);
+    return Value(make<arith::AddIOp>(both[0], both[1]));
+  };
+  auto offset = [&](unsigned dim) { return element(random.getOffsets(), {Index(dim)}); };
   Value key[4];
   for (int64_t i = 0; i < 4; ++i)
     key[i] = element(random.getKey(), {Index(i)});
   Value stream = element(random.getStream(), {});
   Index within = indexing.linearize(ArrayRef(place).drop_front(sampled),
                                     shape.drop_front(sampled));
-  Values operands{asInteger(within, i32)};
+  Value counter = asInteger(within, i32);
+  if (random.getOffsets()) {
+    uint32_t stride = 1;
+    for (unsigned dim = shape.size(); dim-- > sampled;) {
+      Values both{offset(dim), buildNumber(builder(), loc, i32, static_cast<int32_t>(stride))};
+      align(both);
+      counter = add(counter, make<arith::MulIOp>(both[0], both[1]));
+      stride *= static_cast<uint32_t>(shape[dim]);
+    }
+  }
+  Values operands{counter};
   if (sampled) {
-    Values both{asInteger(place[0], i32), key[3]};
-    align(both);
-    operands.push_back(make<arith::AddIOp>(both[0], both[1]));
+    Value sample = add(asInteger(place[0], i32), key[3]);
+    operands.push_back(random.getOffsets() ? add(sample, offset(0)) : sample);
   } else {
     operands.push_back(buildNumber(builder(), loc, i32, 0));
   }

@@ -260,7 +260,7 @@ Index Demand::data(const Index &base, int64_t size) {
 }
 
 LogicalResult Demand::visitRandom(RandomOp random, const Indices &place) {
-  ArrayRef<int64_t> shape = random.getType().getShape();
+  ArrayRef<int64_t> shape = random.getWholeShape();
   bool sampled = random.getSampleDim();
   access(nullptr, indexing.linearize(ArrayRef(place).drop_front(sampled),
                                      shape.drop_front(sampled)));
@@ -269,6 +269,10 @@ LogicalResult Demand::visitRandom(RandomOp random, const Indices &place) {
   for (int64_t i = 0; i < 4; ++i)
     if (failed(visit(random.getKey(), {Index(i)})))
       return failure();
+  if (random.getOffsets())
+    for (unsigned i = 0; i < shape.size(); ++i)
+      if (failed(visit(random.getOffsets(), {Index(i)})))
+        return failure();
   return visit(random.getStream(), {});
 }
 

@@ -65,6 +65,8 @@ struct EntryInfo {
   /// What lies in the arena where most of it is in use, and its bytes: in sum
   /// arenaBytes. Empty where the file does not say.
   std::vector<std::pair<std::string, int64_t>> arena;
+  /// The most bytes of weights gathered from other ranks that are in the arena at once.
+  int64_t gatheredBytes = 0;
 };
 
 struct KernelInfo {

@@ -174,8 +174,20 @@ func.func @planes(%x: tensor<2x4x8xf32>) -> (tensor<1x8x8xf32>, tensor<1x8x8xf32
   %y = nn.slice %g offsets [1, 0, 0] sizes [1, 8, 8] : (tensor<2x8x8xf32>) -> tensor<1x8x8xf32>
   %z = nn.slice %g offsets [0, 0, 0] sizes [1, 8, 8] : (tensor<2x8x8xf32>) -> tensor<1x8x8xf32>
   %h = dist.all_gather %x dim 2 axes ["dp"] : (tensor<2x4x8xf32>) -> tensor<2x4x16xf32>
-  %w = nn.slice %h offsets [0, 0, 0] sizes [2, 4, 4] : (tensor<2x4x16xf32>) -> tensor<2x4x4xf32>
+  %w = nn.slice %h offsets [0, 0, 6] sizes [2, 4, 4] : (tensor<2x4x16xf32>) -> tensor<2x4x4xf32>
   return %y, %z, %w : tensor<1x8x8xf32>, tensor<1x8x8xf32>, tensor<2x4x4xf32>
+}
+
+// What lies in the shard of one device is sent by that one.
+// CHECK-LABEL: func.func @one_shard
+// CHECK-NEXT: nn.slice %arg0 offsets [1, 0] sizes [2, 8]
+// CHECK-NEXT: dist.broadcast {{.*}} from 1 axes ["dp"] : tensor<2x8xf32>
+// CHECK-NEXT: return
+// SENT: one_shard: 256 bytes, then 64
+func.func @one_shard(%x: tensor<4x8xf32>) -> tensor<2x8xf32> {
+  %g = dist.all_gather %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %y = nn.slice %g offsets [5, 0] sizes [2, 8] : (tensor<8x8xf32>) -> tensor<2x8xf32>
+  return %y : tensor<2x8xf32>
 }
 
 // Equal gathers of one phase are one; the backward gathers again.

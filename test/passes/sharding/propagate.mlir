@@ -92,3 +92,58 @@ func.func @loop(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"} bloc
   }
   return %sum : tensor<2x8xf32>
 }
+
+// -----
+
+// What an argument has is given; that it is returned otherwise is a wish.
+dist.mesh @mesh ["x" = 4, "y" = 2]
+// CHECK-LABEL: func.func @returned
+// CHECK-SAME: %arg0: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"y"}, {}]>}
+func.func @returned(%v: tensor<8x8xf32> {dist.sharding = #dist.sharding<[{"y"}, {}]>})
+    -> (tensor<8x8xf32> {dist.sharding = #dist.sharding<[{}, {"x", "y"}]>}) {
+  return %v : tensor<8x8xf32>
+}
+
+// -----
+
+// Calls with other shardings have a copy of the function, equal ones share it; what it calls
+// is copied, too.
+dist.mesh @mesh ["a" = 2, "b" = 2]
+// CHECK: func.func private @layer(
+// CHECK-SAME: %arg0: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"a"}, {}]>}
+// CHECK: call @inner(
+// CHECK: func.func private @[[LAYER:layer_[0-9]+]](
+// CHECK-SAME: %arg0: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"b"}]>}
+// CHECK: call @[[INNER:inner_[0-9]+]](
+func.func private @layer(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = func.call @inner(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %z = nn.neg %y : tensor<4x8xf32>
+  return %z : tensor<4x8xf32>
+}
+// CHECK: func.func private @inner(
+// CHECK-SAME: #dist.sharding<[{"a"}, {}]>
+// CHECK: func.func private @[[INNER]](
+// CHECK-SAME: #dist.sharding<[{}, {"b"}]>
+func.func private @inner(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = nn.exp %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+// CHECK: func.func @two_signatures
+// CHECK: call @layer(
+// CHECK: call @[[LAYER]](
+// CHECK: call @layer(
+// CHECK: nn.microbatches
+// CHECK: call @[[LAYER]](
+func.func @two_signatures(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"a"}, {}]>},
+                          %y: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"b"}]>},
+                          %z: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"a"}, {}]>}) {
+  %p = func.call @layer(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %q = func.call @layer(%y) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %r = func.call @layer(%z) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  nn.microbatches 2 {
+  ^bb0(%k: tensor<i32>):
+    %s = func.call @layer(%q) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    nn.yield
+  }
+  return
+}

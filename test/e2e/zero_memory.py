@@ -1,0 +1,66 @@
+"""Weights that ZeRO-3 gathers are freed after use.
+
+    python3 test/e2e/zero_memory.py build/bin
+
+Of a rank: its shard and the gathered weights that are alive at once stay below the
+parameters over the ranks plus the two largest of a layer, the embedding and the head, as
+the artifact that the runtime loads says. Weights that are gathered once a step and kept
+do not; neither would gathers that move to the beginning.
+"""
+
+import json
+import sys
+
+import support
+
+LAYERS, HIDDEN, RANKS = 6, 64, 4
+MODELS = {
+    "gpt": ["gpt", "--layers=6", "--hidden=64", "--heads=4", "--seq=32", "--batch=8",
+            "--vocab=512"],
+    "gpt-untied": ["gpt", "--layers=6", "--hidden=64", "--heads=4", "--seq=32", "--batch=8",
+                   "--vocab=256", "--untie"],
+    "llama": ["llama", "--layers=6", "--hidden=64", "--heads=4", "--kv-heads=2", "--ffn=128",
+              "--seq=32", "--batch=8", "--vocab=512"],
+}
+OPTIONS = [[], ["--microbatches=2"], ["--recompute=full"], ["--bucket-bytes=100000"],
+           ["--accumulate=whole", "--microbatches=2"]]
+
+
+def body(session, _):
+    for model, flags in MODELS.items():
+        session.run("sheaf-model", *flags, "-o", session.path(f"{model}.mlir"))
+        for options in OPTIONS + [["--zero3-gathers=keep"]]:
+            artifact = session.compile(f"{model}.mlir", "zero.sheaf", f"--mesh=dp={RANKS}",
+                                       "--zero=3", *options)
+            info = json.loads(session.run("sheaf-run", artifact, "--info=json"))
+            parts = {"layer": 0, "embedding": 0, "head": 0}
+            shard = total = 0
+            for buffer in info["buffers"]:
+                if buffer["kind"] != "parameter":
+                    continue
+                size = 4
+                for extent in buffer.get("global_shape", buffer["shape"]):
+                    size *= extent
+                total += size
+                own = 4
+                for extent in buffer["shape"]:
+                    own *= extent
+                shard += own
+                name = buffer["name"]
+                part = "layer" if ".h." in name or ".layers." in name else \
+                    "head" if "lm_head" in name or "ln_f" in name or "model.norm" in name \
+                    else "embedding"
+                parts[part] += size / (LAYERS if part == "layer" else 1)
+            bound = total / RANKS + sum(sorted(parts.values())[1:])
+            held = shard + info["entries"]["step"]["gathered_bytes"]
+            title = f"{model} {' '.join(options)}"
+            if "--zero3-gathers=keep" in options:
+                session.check(f"{title}: what is kept is counted", held > shard + total - 1,
+                              f"{held} bytes")
+            else:
+                session.check(f"{title}: gathered weights are freed", held <= bound,
+                              f"{held} bytes, at most {bound:.0f}, all {total}")
+
+
+if __name__ == "__main__":
+    sys.exit(support.main(__doc__, body, 300))
