@@ -749,7 +749,8 @@ LogicalResult Compilation::run(StringRef path) {
   llvm::json::Array collectives;
   llvm::json::Object whole;
   // What a device's share is a share of.
-  if (explains && options.why.empty() && floor <= Floor::Step && (!options.mesh.empty() || dist::getMesh(module)) &&
+  if (explains && options.why.empty() && floor <= Floor::Step && !phases.isSkipping() &&
+      (!options.mesh.empty() || dist::getMesh(module)) &&
       module.lookupSymbol<func::FuncOp>("step")) {
     FailureOr<llvm::json::Object> bytes = explainWhole();
     if (failed(bytes))

@@ -60,12 +60,12 @@ Phases::Phases(ModuleOp module, const CompileOptions &options,
   module->removeAttr(kPhaseAttr);
   module->removeAttr(kManifestAttr);
   last = resumed;
-  running = this;
+  outer = std::exchange(running, this);
   if (!options.crashReproducer.empty())
     catchCrashes();
 }
 
-Phases::~Phases() { running = nullptr; }
+Phases::~Phases() { running = outer; }
 
 LogicalResult Phases::checkResumed() {
   if (skipTo.empty())

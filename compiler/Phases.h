@@ -63,6 +63,8 @@ private:
   mlir::TimingScope &timing;
   std::string resumed, skipTo, last, manifest;
   int count = 0;
+  /// The compilation that this one is a part of, as --explain has one.
+  Phases *outer = nullptr;
   /// What the phase that runs was given, for a reproducer.
   mlir::OwningOpRef<mlir::ModuleOp> before;
   std::string beforePipeline;

@@ -1,12 +1,12 @@
 // A module in which a pass fails shrinks to the op that it fails at; what the tester does not
 // find interesting is refused; MLIR's own reductions are there.
-// RUN: sheaf-reduce %s --reduce-values="test=%sheaf_source/scripts/interesting.sh test-arg='cannot be differentiated',sheaf-opt,--nn-differentiate=functions=f" -o %t.mlir
+// RUN: sheaf-reduce %s --reduce-values="test=%sheaf_source/scripts/interesting.sh test-arg='cannot be differentiated',%sheaf_bin/sheaf-opt,--nn-differentiate=functions=f" -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: not sheaf-opt %t.mlir --nn-differentiate=functions=f -o %t.out 2>&1 | FileCheck %s --check-prefix=FAULT
 // FAULT: 'nn.microbatches' op cannot be differentiated
-// RUN: not sheaf-reduce %s --reduce-values="test=%sheaf_source/scripts/interesting.sh test-arg=nonsense,sheaf-opt" 2>&1 | FileCheck %s --check-prefix=DULL
+// RUN: not sheaf-reduce %s --reduce-values="test=%sheaf_source/scripts/interesting.sh test-arg=nonsense,%sheaf_bin/sheaf-opt" 2>&1 | FileCheck %s --check-prefix=DULL
 // DULL: error: reduce-values: '{{.*}}interesting.sh' does not find the module interesting
-// RUN: sheaf-reduce %s --opt-reduction-pass="opt-pass=symbol-dce test=%sheaf_source/scripts/interesting.sh test-arg=nn.microbatches,sheaf-opt" | FileCheck %s --check-prefix=DCE
+// RUN: sheaf-reduce %s --opt-reduction-pass="opt-pass=symbol-dce test=%sheaf_source/scripts/interesting.sh test-arg=nn.microbatches,%sheaf_bin/sheaf-opt" | FileCheck %s --check-prefix=DCE
 // DCE-NOT: @unused
 // DCE: @f
 
