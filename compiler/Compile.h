@@ -59,8 +59,22 @@ struct CompileOptions {
   /// Print every collective of a step, with its cost and reason, and what a device's
   /// memory holds.
   enum class Explain { No, Table, Json } explain = Explain::No;
-  /// Write the module after each phase to numbered files of this folder.
+  /// A file with the strategy, instead of `zero`, `zeroGroup` and `sequenceParallel`.
+  std::string strategy;
+  /// Say where the axes of this value's sharding came from, and do no more.
+  std::string why;
+  /// Refuse to move a value unasked where a device sends more bytes; -1: never.
+  int64_t strict = -1;
+  /// Write the module after each phase to numbered files of this folder, each of which
+  /// is accepted as input again.
   std::string dumpPhasesTo;
+  /// Pipelines at named points (getPoints in Phases.h): point and pipeline.
+  std::vector<std::pair<std::string, std::string>> attached;
+  /// Where the module is written that a phase crashed on; empty: nowhere.
+  std::string crashReproducer;
+  /// The command line and the input in it, to be shown with a reproducer.
+  std::vector<std::string> command;
+  std::string input;
 };
 
 /// Takes `module` down to `options.emit` and writes it to `path` ("-": standard

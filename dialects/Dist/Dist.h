@@ -45,6 +45,16 @@ inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
 /// On a loop: an array with the sharding of each argument of its body.
 inline constexpr llvm::StringLiteral kArgumentShardingsAttr =
     "dist.argument_shardings";
+/// Beside a sharding: for an axis, as explanations name it, who asked for it there.
+inline constexpr llvm::StringLiteral kBecauseAttr = "dist.because";
+/// On the module, between propagation and partitioning: annotations as text.
+inline constexpr llvm::StringLiteral kAnnotationsAttr = "dist.annotations";
+/// On ops and arguments: for each axis of each result (argument), in the order of its
+/// dimensions, the number of the annotation that it came from.
+inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
+/// The same of the arguments of a loop's body.
+inline constexpr llvm::StringLiteral kArgumentOriginsAttr =
+    "dist.argument_origins";
 /// On a collective: why it is there.
 inline constexpr llvm::StringLiteral kReasonAttr = "dist.reason";
 

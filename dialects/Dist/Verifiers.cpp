@@ -208,6 +208,31 @@ static LogicalResult verifyGlobalShape(Operation *op, Attribute value, Type type
 
 /// On a function whose body is local already, shardings speak of global shapes:
 /// only the axes can be checked, which is what both floors have in common.
+/// What passes note beside shardings; nothing where the attribute is not theirs.
+static std::optional<LogicalResult> verifyNote(Operation *op, NamedAttribute attribute) {
+  StringRef name = attribute.getName();
+  Attribute value = attribute.getValue();
+  if (name == kOriginsAttr || name == kArgumentOriginsAttr) {
+    if (isa<DenseI32ArrayAttr>(value))
+      return success();
+    return op->emitOpError() << name << " must be an array of i32";
+  }
+  if (name == kBecauseAttr) {
+    auto isTexts = [](Attribute value) {
+      auto texts = dyn_cast<DictionaryAttr>(value);
+      return texts && llvm::all_of(texts, [](NamedAttribute text) {
+               return isa<StringAttr>(text.getValue());
+             });
+    };
+    auto list = dyn_cast<ArrayAttr>(value);
+    if (isTexts(value) || (list && llvm::all_of(list, isTexts)))
+      return success();
+    return op->emitOpError() << name << " must be a dictionary of strings, one for an axis, or "
+                                        "for a loop one such for each argument of its body";
+  }
+  return std::nullopt;
+}
+
 LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned argument,
                                                     NamedAttribute attribute) {
@@ -215,6 +240,8 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
   if (function && attribute.getName() == kGlobalShapeAttr)
     return verifyGlobalShape(op, attribute.getValue(), function.getArgumentTypes()[argument],
                              "argument " + Twine(argument));
+  if (std::optional<LogicalResult> note = verifyNote(op, attribute); function && note)
+    return *note;
   if (!function || attribute.getName() != kShardingAttr)
     return op->emitOpError("unknown attribute ") << attribute.getName();
   return verifySlot(op, attribute.getValue(),
@@ -228,6 +255,8 @@ LogicalResult DistDialect::verifyRegionResultAttribute(
   if (function && attribute.getName() == kGlobalShapeAttr)
     return verifyGlobalShape(op, attribute.getValue(), function.getResultTypes()[result],
                              "result " + Twine(result));
+  if (std::optional<LogicalResult> note = verifyNote(op, attribute); function && note)
+    return *note;
   if (!function || attribute.getName() != kShardingAttr)
     return op->emitOpError("unknown attribute ") << attribute.getName();
   return verifySlot(op, attribute.getValue(), function.getResultTypes()[result],
@@ -242,6 +271,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
       return op->emitOpError() << name << " must be a dictionary";
     return success();
   }
+  if (std::optional<LogicalResult> note = verifyNote(op, attribute))
+    return *note;
   if (name != kShardingsAttr && name != kArgumentShardingsAttr)
     return success();
   TypeRange types = op->getResultTypes();

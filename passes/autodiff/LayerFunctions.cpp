@@ -157,6 +157,8 @@ func::FuncOp sheaf::makeFunction(SymbolTable &symbols, StringRef name,
   OpBuilder builder = OpBuilder::atBlockEnd(body);
   IRMapping mapping;
   mapping.map(inputs, body->getArguments());
+  for (auto [input, argument] : llvm::zip_equal(inputs, body->getArguments()))
+    argument.setLoc(input.getLoc());
   for (Operation *op : part.ops)
     builder.clone(*op, mapping);
   func::ReturnOp::create(builder, loc,

@@ -1,10 +1,14 @@
 //===- ApplyStrategy.cpp - Shard parameters, state and batch by a table ---===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
+#include "passes/sharding/Strategy.h"
+#include "support/Divisors.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Support/MemoryBuffer.h"
 
 namespace sheaf {
 #define GEN_PASS_DEF_DISTAPPLYSTRATEGY
@@ -16,20 +20,15 @@ using namespace sheaf;
 using namespace sheaf::sharding;
 
 namespace {
-/// The mesh axis of each logical axis of a parameter.
-constexpr std::pair<llvm::StringLiteral, llvm::StringLiteral>
-    kParameterTable[] = {
-        {"heads", "tp"}, {"kv_heads", "tp"}, {"mlp", "tp"}, {"vocab", "tp"}};
-/// The logical axis that may be smaller than its mesh axis.
-constexpr llvm::StringLiteral kShared = "kv_heads", kSharedMeshAxis = "tp";
-constexpr llvm::StringLiteral kBatchAxis = "dp", kSequenceAxis = "tp";
-/// The axes whose values sequence parallelism shards, and the one that it cuts.
-constexpr llvm::StringLiteral kSequence = "seq", kBatch = "batch",
-                              kEmbed = "embed";
+/// The names of the dimensions of the batch.
+constexpr llvm::StringLiteral kBatchDims[] = {"batch", "seq"};
+constexpr llvm::StringLiteral kBatchAxis = "dp";
 
 /// A parameter's shardings: as it is used, and with ZeRO's axes added.
 struct Parameter {
   ValueSharding used, sharded;
+  /// Of each axis, the row that asked for it.
+  SmallVector<std::pair<int, const StrategyRow *>> rows;
 };
 
 struct Options {
@@ -37,6 +36,7 @@ struct Options {
   int zero;
   int64_t zeroGroup;
   bool sequenceParallel;
+  StringRef strategy;
   /// Parameters of fewer bytes are not ZeRO's.
   int64_t zeroMinBytes;
   /// ZeRO-3: `again` or `keep`; ZeRO-2 and 3: `sharded` or `whole`.
@@ -48,7 +48,7 @@ class Strategy {
 public:
   Strategy(ModuleOp module, const Options &options)
       : module(module), context(module.getContext()), options(options),
-        zero(options.zero), zeroGroup(options.zeroGroup) {}
+        zero(options.zero) {}
 
   LogicalResult run() {
     if (failed(declareMesh()))
@@ -57,11 +57,6 @@ public:
     if (failed(info))
       return failure();
     mesh = std::move(*info);
-    if (zero < 0 || zero > 3) {
-      module.emitError("dist-apply-strategy: zero is ")
-          << zero << ", expected 0 to 3";
-      return failure();
-    }
     auto isOneOf = [&](StringRef option, StringRef value, StringRef first,
                        StringRef second) {
       if (value == first || value == second)
@@ -75,7 +70,7 @@ public:
         !isOneOf("accumulate", options.accumulate, "sharded", "whole"))
       return failure();
     usedAxes = MeshInfo::usedBy(module);
-    if (failed(findSharedAxis()) || failed(findZeroAxes()))
+    if (failed(readTable()) || failed(findSharedAxes()))
       return failure();
 
     for (func::FuncOp function : module.getOps<func::FuncOp>())
@@ -84,8 +79,7 @@ public:
     for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>()))
       if (isEntry(function))
         shardEntry(function);
-    if (options.sequenceParallel)
-      shardSequence();
+    shardValues();
     return success();
   }
 
@@ -93,17 +87,21 @@ private:
   ModuleOp module;
   MLIRContext *context;
   const Options &options;
+  /// What the table shards along the largest dimension: 0 nothing, 1 optimizer state,
+  /// 2 and gradients, 3 and parameters.
   int zero;
-  int64_t zeroGroup;
+  StrategyTable table;
+  /// The rows of those: for state, gradients, weights.
+  const StrategyRow *zeroRows[3] = {};
   MeshInfo mesh;
   SymbolTableCollection symbols;
   llvm::StringMap<Parameter> parameters;
   SmallVector<int> zeroAxes;
   /// Sub-axes that the strategy uses, and those that the module did before.
   SmallVector<dist::AxisAttr> subAxes, usedAxes;
-  /// The part of tp over which key and value heads are sharded; 0 for all of
-  /// it.
-  int64_t sharedPart = 0;
+  /// Of rows with `shared`, the part of their axis over which they shard; absent for
+  /// all of it.
+  llvm::DenseMap<const StrategyRow *, int64_t> sharedParts;
 
   //===--------------------------------------------------------------------===//
   // Mesh
@@ -137,37 +135,53 @@ private:
     return op.verify();
   }
 
-  SmallVector<int> atomsOf(StringRef axis) {
-    dist::MeshOp op = mesh.op;
-    return op.lookup(axis) ? mesh.atomsOf(dist::AxisAttr::get(context, axis))
-                           : SmallVector<int>();
+  SmallVector<int> atomsOf(ArrayRef<dist::AxisAttr> axes) const {
+    SmallVector<int> atoms;
+    for (dist::AxisAttr axis : axes)
+      llvm::append_range(atoms, mesh.atomsOf(axis));
+    return atoms;
   }
 
-  LogicalResult findZeroAxes() {
-    if (zero == 0)
-      return success();
-    zeroAxes = atomsOf(kBatchAxis);
-    if (zeroGroup == 0 || zeroAxes.empty())
-      return success();
-    int64_t devices = mesh.sizeOf(zeroAxes);
-    if (zeroGroup < 1 || devices % zeroGroup != 0) {
-      module.emitError("dist-apply-strategy: zero-group is ")
-          << zeroGroup << ", which does not divide the " << devices
-          << " devices of dp";
-      return failure();
+  LogicalResult readTable() {
+    std::string text;
+    if (!options.strategy.empty()) {
+      if (zero != 0 || options.zeroGroup != 0 || options.sequenceParallel)
+        return module.emitError("dist-apply-strategy: strategy is given, so zero, zero-group and "
+                                "sequence-parallel are not; write them as rows");
+      auto file = llvm::MemoryBuffer::getFile(options.strategy, /*IsText=*/true);
+      if (!file)
+        return module.emitError("dist-apply-strategy: cannot read the strategy '")
+               << options.strategy << "': " << file.getError().message();
+      text = (*file)->getBuffer().str();
+    } else {
+      if (zero < 0 || zero > 3)
+        return module.emitError("dist-apply-strategy: zero is ") << zero << ", expected 0 to 3";
+      dist::MeshAxisAttr batch = mesh.op.lookup(kBatchAxis);
+      int64_t group = options.zeroGroup, devices = batch ? batch.getSize() : 1;
+      if (group < 0 || (group > 0 && zero > 0 && batch && devices % group != 0))
+        return module.emitError("dist-apply-strategy: zero-group is ")
+               << group << ", which does not divide the " << devices << " devices of dp; nearest: "
+               << nearestDivisors(devices, group);
+      text = builtinStrategy(zero, group, options.sequenceParallel, devices);
     }
-    if (zeroGroup == devices)
-      return success();
-    if (zeroGroup == 1) {
-      zeroAxes.clear();
-      return success();
-    }
-    subAxes.push_back(dist::AxisAttr::get(context,
-                                          StringAttr::get(context, kBatchAxis),
-                                          devices / zeroGroup, zeroGroup));
-    if (failed(cutMesh()))
+    FailureOr<StrategyTable> rows = parseStrategy(text, options.strategy, module, mesh.op);
+    if (failed(rows))
       return failure();
-    zeroAxes = {atomsOf(kBatchAxis).back()};
+    table = std::move(*rows);
+    zero = 0;
+    for (const StrategyRow &row : table) {
+      for (dist::AxisAttr axis : row.meshAxes)
+        if (!axis.isWhole() && !llvm::is_contained(subAxes, axis))
+          subAxes.push_back(axis);
+      if (row.what >= StrategyRow::State) {
+        zero = std::max(zero, row.what - StrategyRow::State + 1);
+        zeroRows[row.what - StrategyRow::State] = &row;
+      }
+    }
+    if (!subAxes.empty() && failed(cutMesh()))
+      return failure();
+    if (zero > 0)
+      zeroAxes = atomsOf(zeroRows[0]->meshAxes);
     return success();
   }
 
@@ -258,21 +272,56 @@ private:
       Parameter &entry = parameters[param.getName()];
       entry.used = ValueSharding(type.getRank());
       for (auto [i, axis] : llvm::enumerate(param.getAxes()))
-        for (auto [logical, meshAxis] : kParameterTable) {
-          SmallVector<int> atoms = atomsOf(meshAxis);
-          if (axis != logical || atoms.empty())
+        for (const StrategyRow &row : table) {
+          if (row.what != StrategyRow::Parameter || axis != StringRef(row.axis))
             continue;
-          if (logical == kShared)
-            atoms = sharedAtoms();
+          SmallVector<int> atoms = sharedAtoms(row);
+          if (atoms.empty())
+            continue;
           std::optional<DimSharding> dim = shardDim(argument, i, atoms);
           if (!dim)
-            return refuse(argument, i, param, meshAxis);
-          if (!llvm::any_of(atoms, [&](int a) { return entry.used.uses(a); }))
-            entry.used.dims[i] = *dim;
+            return refuse(argument, i, param, row);
+          // Of two rows for one axis of the mesh the first dimension's counts.
+          if (llvm::any_of(atoms, [&](int a) { return entry.used.uses(a); }))
+            continue;
+          entry.used.dims[i] = *dim;
+          for (int atom : atoms)
+            entry.rows.push_back({atom, &row});
         }
       entry.sharded = addZero(type, entry.used);
+      if (context->getRemarkEngine())
+        report(argument, param, entry);
     }
     return success();
+  }
+
+  /// A remark on where a parameter is, and why it is nowhere in part.
+  void report(BlockArgument argument, nn::ParamAttr param, const Parameter &entry) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto options = remark::RemarkOpts::name("parameter").category("sharding").function(
+        function.getName());
+    std::string name = "parameter " + param.getName().str();
+    auto text = [&](const ValueSharding &sharding) {
+      std::string result;
+      llvm::raw_string_ostream(result) << mesh.print(sharding);
+      return result;
+    };
+    ValueSharding whole(cast<RankedTensorType>(argument.getType()).getRank());
+    std::string used = text(entry.used), stored = text(entry.sharded);
+    if (stored != text(whole)) {
+      remark::passed(argument.getLoc(), options)
+          << (name + " is used as " + used +
+              (stored == used ? "" : ", its optimizer state is stored as " + stored));
+      return;
+    }
+    std::string axes;
+    llvm::raw_string_ostream os(axes);
+    llvm::interleaveComma(param.getAxes(), os,
+                          [&](StringAttr axis) { os << axis.getValue(); });
+    remark::missed(argument.getLoc(), options)
+        << (name + " is whole on every device: none of its axes (" + axes +
+            ") is sharded over an axis of the mesh" +
+            (zeroAxes.empty() ? "" : ", and it is smaller than the devices of ZeRO"));
   }
 
   /// Whether some op takes a part of the outermost `blocks` of dimension `dim`,
@@ -332,9 +381,8 @@ private:
   }
 
   /// The outermost part of an axis of the mesh, of `size` devices.
-  dist::AxisAttr outerPart(StringRef axis, int64_t size) {
-    return dist::AxisAttr::get(context, StringAttr::get(context, axis), 1,
-                               size);
+  dist::AxisAttr outerPart(dist::AxisAttr axis, int64_t size) {
+    return dist::AxisAttr::get(context, axis.getName(), axis.getOuter(), size);
   }
 
   LogicalResult cutMesh() {
@@ -349,8 +397,8 @@ private:
 
   /// The largest outer part of the axis over which the dimension can be
   /// sharded; 1 where there is none.
-  int64_t largestPart(BlockArgument argument, unsigned dim, StringRef axis) {
-    int64_t devices = mesh.sizeOf(atomsOf(axis)), found = 1;
+  int64_t largestPart(BlockArgument argument, unsigned dim, dist::AxisAttr axis) {
+    int64_t devices = mesh.sizeOf(mesh.atomsOf(axis)), found = 1;
     SmallVector<dist::AxisAttr> before = subAxes;
     for (int64_t size = devices - 1; size > 1 && found == 1; --size) {
       if (devices % size != 0)
@@ -365,56 +413,69 @@ private:
     return found;
   }
 
-  LogicalResult refuse(BlockArgument argument, unsigned dim,
-                       nn::ParamAttr param, StringRef meshAxis) {
-    int64_t devices = mesh.sizeOf(atomsOf(meshAxis));
-    int64_t nearest = largestPart(argument, dim, meshAxis);
-    return emitError(argument.getLoc())
+  LogicalResult refuse(BlockArgument argument, unsigned dim, nn::ParamAttr param,
+                       const StrategyRow &row) {
+    int64_t devices = mesh.sizeOf(atomsOf(row.meshAxes));
+    std::string axes;
+    for (dist::AxisAttr axis : row.meshAxes)
+      axes += (axes.empty() ? "" : ", ") + axis.getText();
+    InFlightDiagnostic error = emitError(argument.getLoc())
            << "parameter " << param.getName() << " is to be sharded over "
-           << meshAxis << " = " << devices << " along dimension " << dim << " ("
+           << axes << " = " << devices << " along dimension " << dim << " ("
            << param.getAxes()[dim].getValue()
-           << "), which its uses do not allow; "
-           << "the nearest size of " << meshAxis << " that they do is "
-           << nearest;
+           << "), which its uses do not allow";
+    if (row.meshAxes.size() == 1)
+      error << "; the nearest size of " << axes << " that they do is "
+            << largestPart(argument, dim, row.meshAxes[0]);
+    if (!options.strategy.empty())
+      error.attachNote(row.loc) << "asked for by '" << row.text << "'";
+    return error;
   }
 
   /// Key and value heads may be fewer than the devices: then each is on as many
   /// of them as share it.
-  LogicalResult findSharedAxis() {
-    int64_t part = 0;
-    if (atomsOf(kSharedMeshAxis).empty())
-      return success();
-    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-      if (!isEntry(function))
+  LogicalResult findSharedAxes() {
+    for (const StrategyRow &row : table) {
+      if (row.what != StrategyRow::Parameter || !row.shared || row.meshAxes.size() != 1)
         continue;
-      for (BlockArgument argument : function.getArguments()) {
-        auto param = function.getArgAttrOfType<nn::ParamAttr>(
-            argument.getArgNumber(), nn::kParamAttr);
-        if (!param)
+      int64_t part = 0;
+      for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+        if (!isEntry(function) || part > 0)
           continue;
-        for (auto [i, axis] : llvm::enumerate(param.getAxes())) {
-          if (axis != kShared ||
-              shardDim(argument, i, atomsOf(kSharedMeshAxis)))
+        for (BlockArgument argument : function.getArguments()) {
+          auto param = function.getArgAttrOfType<nn::ParamAttr>(
+              argument.getArgNumber(), nn::kParamAttr);
+          if (!param)
             continue;
-          int64_t largest = largestPart(argument, i, kSharedMeshAxis);
-          part = part == 0 ? largest : std::min(part, largest);
+          for (auto [i, axis] : llvm::enumerate(param.getAxes())) {
+            if (axis != StringRef(row.axis) || shardDim(argument, i, atomsOf(row.meshAxes)))
+              continue;
+            int64_t largest = largestPart(argument, i, row.meshAxes[0]);
+            part = part == 0 ? largest : std::min(part, largest);
+          }
         }
       }
-      if (part > 0)
-        break;
+      if (part == 0)
+        continue;
+      sharedParts[&row] = part;
+      if (part == 1)
+        continue;
+      subAxes.push_back(outerPart(row.meshAxes[0], part));
+      if (failed(cutMesh()))
+        return failure();
     }
-    sharedPart = part;
-    if (part <= 1)
-      return success();
-    subAxes.push_back(outerPart(kSharedMeshAxis, part));
-    return cutMesh();
+    // The axes may have been cut meanwhile.
+    if (zero > 0)
+      zeroAxes = atomsOf(zeroRows[0]->meshAxes);
+    return success();
   }
-  SmallVector<int> sharedAtoms() {
-    if (sharedPart == 0)
-      return atomsOf(kSharedMeshAxis);
-    if (sharedPart == 1)
+  SmallVector<int> sharedAtoms(const StrategyRow &row) {
+    auto part = sharedParts.find(&row);
+    if (part == sharedParts.end())
+      return atomsOf(row.meshAxes);
+    if (part->second == 1)
       return {};
-    return mesh.atomsOf(outerPart(kSharedMeshAxis, sharedPart));
+    return mesh.atomsOf(outerPart(row.meshAxes[0], part->second));
   }
 
   /// ZeRO's axes behind those of the largest dimension that they divide.
@@ -464,6 +525,22 @@ private:
     return kind == "parameter" && zero < 3 ? parameter.used : parameter.sharded;
   }
 
+  /// Which rows asked for the axes of a sharding; null where none did. `zeroRow` is the
+  /// one that asked for those of ZeRO.
+  DictionaryAttr becauseOf(const ValueSharding &sharding,
+                           ArrayRef<std::pair<int, const StrategyRow *>> rows,
+                           const StrategyRow *zeroRow = nullptr) {
+    NamedAttrList list;
+    if (zeroRow)
+      for (int atom : zeroAxes)
+        if (sharding.uses(atom))
+          list.set(mesh.nameOf(atom), StringAttr::get(context, zeroRow->describe()));
+    for (auto [atom, row] : rows)
+      if (sharding.uses(atom))
+        list.set(mesh.nameOf(atom), StringAttr::get(context, row->describe()));
+    return list.empty() ? nullptr : list.getDictionary(context);
+  }
+
   void shardEntry(func::FuncOp function) {
     // An entry that evaluates the batch at once finds it as the step has it.
     int64_t microbatches = 1;
@@ -475,31 +552,54 @@ private:
       if (!type || function.getArgAttr(i, dist::kShardingAttr))
         continue;
       ValueSharding sharding(type.getRank());
+      SmallVector<std::pair<int, const StrategyRow *>> rows;
+      const StrategyRow *zeroRow = nullptr;
       StringRef kind;
       if (auto param =
               function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr)) {
         sharding = shardingFor(parameters[param.getName()], "parameter");
+        rows = parameters[param.getName()].rows;
+        zeroRow = zeroRows[2];
       } else if (const Parameter *parameter =
                      find(function.getArgAttr(i, nn::kStateAttr), kind)) {
         sharding = shardingFor(*parameter, kind);
+        rows = parameter->rows;
+        zeroRow = zeroRows[0];
       } else if (function.getArgAttr(i, nn::kBatchAttr) && type.getRank() > 0) {
-        // A device has its samples of every microbatch.
-        SmallVector<int> atoms = atomsOf(kBatchAxis);
-        if (!atoms.empty() && type.getDimSize(0) > microbatches) {
-          llvm::append_range(sharding.dims[0].axes, atoms);
-          sharding.dims[0].blocks = microbatches;
+        for (const StrategyRow &row : table) {
+          SmallVector<int> atoms = atomsOf(row.meshAxes);
+          int64_t d = llvm::find(kBatchDims, row.axis) - std::begin(kBatchDims);
+          // A device has its samples of every microbatch.
+          int64_t blocks = d == 0 ? microbatches : 1;
+          if (row.what != StrategyRow::Batch || atoms.empty() || d >= type.getRank() ||
+              type.getDimSize(d) <= blocks ||
+              llvm::any_of(atoms, [&](int atom) { return sharding.uses(atom); }))
+            continue;
+          llvm::append_range(sharding.dims[d].axes, atoms);
+          sharding.dims[d].blocks = blocks;
+          for (int atom : atoms)
+            rows.push_back({atom, &row});
         }
       }
       function.setArgAttr(i, dist::kShardingAttr, mesh.print(sharding));
+      if (DictionaryAttr because = becauseOf(sharding, rows, zeroRow))
+        function.setArgAttr(i, dist::kBecauseAttr, because);
     }
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
       StringRef kind;
       if (function.getResultAttr(i, dist::kShardingAttr))
         continue;
       if (const Parameter *parameter =
-              find(function.getResultAttr(i, nn::kResultAttr), kind))
-        function.setResultAttr(i, dist::kShardingAttr,
-                               mesh.print(shardingFor(*parameter, kind)));
+              find(function.getResultAttr(i, nn::kResultAttr), kind)) {
+        // That a weight is whole at the end is asked for, too: by the row that shards
+        // the state from which it comes.
+        const ValueSharding &sharding = shardingFor(*parameter, kind);
+        function.setResultAttr(i, dist::kShardingAttr, mesh.print(sharding));
+        if (DictionaryAttr because = becauseOf(
+                parameter->sharded, parameter->rows,
+                kind == "parameter" && zero == 3 ? zeroRows[2] : zeroRows[0]))
+          function.setResultAttr(i, dist::kBecauseAttr, because);
+      }
     }
     if (!zeroAxes.empty())
       constrainZero(function);
@@ -549,7 +649,11 @@ private:
 
   void constrainZero(func::FuncOp function) {
     OpBuilder builder(context);
-    std::string stage = "ZeRO-" + std::to_string(zero);
+    auto because = [&](int stage, StringRef what) {
+      std::string from = options.strategy.empty() ? "ZeRO-" + std::to_string(zero)
+                                                  : zeroRows[stage - 1]->describe();
+      return from + ": " + what.str();
+    };
 
     // Gradients: sharded from where the whole step's are there, and, from stage
     // 2 on, in the accumulators.
@@ -560,14 +664,14 @@ private:
           if (const Parameter *parameter = gradientOf(function, result))
             gradients.push_back({result, parameter});
     });
-    llvm::DenseMap<Operation *, SmallVector<Attribute>> accumulators;
+    llvm::DenseMap<Operation *, SmallVector<Attribute>> accumulators, reasons;
     for (auto [value, parameter] : gradients) {
       builder.setInsertionPointAfterValue(value);
       auto op = dist::ConstraintOp::create(
           builder, value.getLoc(), value.getType(), value,
           mesh.print(parameter->sharded),
           builder.getStringAttr(
-              stage + ": optimizer state is sharded, so is the gradient"));
+              because(1, "optimizer state is sharded, so is the gradient")));
       op->setAttr(nn::kRoleAttr, builder.getStringAttr("weight_gradient"));
       value.replaceAllUsesExcept(op, op);
       auto loop = value.getDefiningOp<nn::MicrobatchesOp>();
@@ -585,6 +689,10 @@ private:
       const ValueSharding &kept =
           keepsShards() ? parameter->sharded : parameter->used;
       list[i] = mesh.print(kept);
+      SmallVector<Attribute> &texts = reasons[loop];
+      texts.resize(list.size(), DictionaryAttr::get(context));
+      if (DictionaryAttr text = becauseOf(kept, parameter->rows, zeroRows[1]))
+        texts[i] = text;
       if (!keepsShards())
         continue;
       for (OpOperand &use : llvm::make_early_inc_range(accumulator.getUses()))
@@ -597,7 +705,7 @@ private:
             else
               builder.setInsertionPoint(use.getOwner());
             constrain(builder, other, kept,
-                      stage + ": gradients are kept in shards only");
+                      because(2, "gradients are kept in shards only"));
           }
     }
     for (auto &[op, list] : accumulators) {
@@ -617,7 +725,10 @@ private:
         ValueSharding part = mesh.parse(sharding);
         part.dims[0].blocks = 1;
         list[1 + j] = mesh.print(part);
+        if (Attribute text = function.getArgAttr(argument.getArgNumber(), dist::kBecauseAttr))
+          reasons[op][1 + j] = text;
       }
+      op->setAttr(dist::kBecauseAttr, builder.getArrayAttr(reasons[op]));
       op->setAttr(dist::kArgumentShardingsAttr, builder.getArrayAttr(list));
     }
 
@@ -648,8 +759,8 @@ private:
         else
           builder.setInsertionPoint(use.getOwner());
         constrain(builder, use, parameter.used,
-                  keep ? "ZeRO-3: weights are gathered once a step and kept"
-                       : "ZeRO-3: weights are gathered for use");
+                  because(3, keep ? "weights are gathered once a step and kept"
+                               : "weights are gathered for use"));
         if (keep) {
           kept = use.get();
           kept.getDefiningOp()->setAttr(nn::kRoleAttr,
@@ -700,9 +811,9 @@ private:
             list[d] = axis == "_" ? StringRef() : axis.getValue();
         } else if (function.getArgAttr(i, nn::kBatchAttr)) {
           if (type.getRank() > 0)
-            list[0] = kBatch;
+            list[0] = kBatchDims[0];
           if (type.getRank() > 1)
-            list[1] = kSequence;
+            list[1] = kBatchDims[1];
         } else {
           continue;
         }
@@ -747,9 +858,13 @@ private:
     }
   }
 
-  void shardSequence() {
-    SmallVector<int> atoms = atomsOf(kSequenceAxis);
-    if (atoms.empty())
+  /// Rows for values that are no arguments. What is on an op already stays.
+  void shardValues() {
+    SmallVector<const StrategyRow *> rows;
+    for (const StrategyRow &row : table)
+      if (row.what == StrategyRow::Value && !atomsOf(row.meshAxes).empty())
+        rows.push_back(&row);
+    if (rows.empty())
       return;
     inferNames();
     module.walk([&](Operation *op) {
@@ -757,30 +872,49 @@ private:
           op->getNumResults() == 0 || op->hasAttr(dist::kShardingsAttr))
         return;
       SmallVector<Attribute> list;
-      bool any = false;
+      NamedAttrList because;
       for (Value result : op->getResults()) {
         auto type = dyn_cast<RankedTensorType>(result.getType());
         if (!type)
           return;
         auto it = names.find(result);
-        int dim = -1;
-        if (it != names.end() && llvm::is_contained(it->second, kBatch) &&
-            llvm::is_contained(it->second, kEmbed))
+        SmallVector<const StrategyRow *> chosen(type.getRank());
+        for (const StrategyRow *row : rows) {
+          if (it == names.end() || !llvm::all_of(row->of, [&](StringRef axis) {
+                return llvm::is_contained(it->second, axis);
+              }))
+            continue;
+          // The last dimension of that name; each axis of the mesh once.
+          int dim = -1;
           for (auto [i, name] : llvm::enumerate(it->second))
-            if (name == kSequence && type.getDimSize(i) > 1)
+            if (name == StringRef(row->axis) && type.getDimSize(i) > 1)
               dim = i;
+          bool taken = llvm::any_of(chosen, [&](const StrategyRow *other) {
+            return other && llvm::any_of(atomsOf(other->meshAxes), [&](int atom) {
+                     return llvm::is_contained(atomsOf(row->meshAxes), atom);
+                   });
+          });
+          if (dim >= 0 && !chosen[dim] && !taken)
+            chosen[dim] = row;
+        }
         SmallVector<dist::DimAttr> dims;
-        for (int i = 0; i < type.getRank(); ++i)
-          dims.push_back(dist::DimAttr::get(
-              context,
-              i == dim ? mesh.axesOf(atoms) : SmallVector<dist::AxisAttr>(),
-              /*open=*/true, i == dim ? 1 : 0, 1));
-        any |= dim >= 0;
+        for (const StrategyRow *row : chosen) {
+          SmallVector<dist::AxisAttr> axes;
+          if (row)
+            axes = mesh.axesOf(atomsOf(row->meshAxes));
+          dims.push_back(
+              dist::DimAttr::get(context, axes, /*open=*/true, row ? row->priority : 0, 1));
+          if (row)
+            for (int atom : atomsOf(row->meshAxes))
+              because.set(mesh.nameOf(atom), StringAttr::get(context, row->describe()));
+        }
         list.push_back(
             dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {}));
       }
-      if (any)
-        op->setAttr(dist::kShardingsAttr, ArrayAttr::get(context, list));
+      if (because.empty())
+        return;
+      op->setAttr(dist::kShardingsAttr, ArrayAttr::get(context, list));
+      op->setAttr(dist::kBecauseAttr, because.getDictionary(context));
     });
   }
 };
@@ -790,7 +924,7 @@ struct DistApplyStrategy
   using DistApplyStrategyBase::DistApplyStrategyBase;
 
   void runOnOperation() final {
-    Options options{mesh,         zero,         zeroGroup, sequenceParallel,
+    Options options{mesh,         zero,         zeroGroup, sequenceParallel, strategy,
                     zeroMinBytes, zero3Gathers, accumulate};
     if (failed(Strategy(getOperation(), options).run()))
       signalPassFailure();

@@ -4,9 +4,13 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "passes/autodiff/LayerFunctions.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
+#include "passes/sharding/Shardings.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/JSON.h"
 #include <map>
 
@@ -19,9 +23,14 @@ using namespace mlir;
 using namespace sheaf;
 
 namespace {
+/// How many values are looked at to find what a collective is for.
+constexpr size_t kLookAt = 64;
+
 struct Explanation {
+  sharding::MeshInfo mesh;
+  func::FuncOp entry;
   llvm::json::Array list;
-  /// How often each collective runs, in the order in which they first do.
+  /// How often each op runs, in the order in which they first do.
   llvm::MapVector<Operation *, int64_t> times;
   SymbolTableCollection symbols;
 
@@ -32,58 +41,178 @@ struct Explanation {
     return role == "optimizer" ? "optimizer" : "backward";
   }
 
-  void add(dist::CollectiveOpInterface op, dist::MeshOp mesh, int64_t count) {
+  /// The layer whose function holds the op, or null: forward and backward functions
+  /// name the one that they were made from.
+  StringRef layerOf(Operation *op) {
+    auto function = op->getParentOfType<func::FuncOp>();
+    if (function == entry)
+      return {};
+    for (int depth = 0; depth < 8; ++depth) {
+      auto from = function->getAttrOfType<StringAttr>(kForwardOfAttr);
+      if (!from)
+        from = function->getAttrOfType<StringAttr>(kForwardAttr);
+      if (!from)
+        break;
+      auto next = symbols.lookupNearestSymbolFrom<func::FuncOp>(function, from);
+      if (!next)
+        return from.getValue();
+      function = next;
+    }
+    return function.getName();
+  }
+
+  /// The name in a pair [kind, name], such as `nn.state` and `nn.result` are.
+  static StringRef nameIn(Attribute pair, StringRef kind = {}) {
+    auto list = dyn_cast_or_null<ArrayAttr>(pair);
+    if (!list || list.size() != 2)
+      return {};
+    auto first = dyn_cast<StringAttr>(list[0]), second = dyn_cast<StringAttr>(list[1]);
+    return first && second && (kind.empty() || first == kind) ? second.getValue() : StringRef();
+  }
+
+  /// The parameter that an argument of the entry is or belongs to.
+  StringRef parameterOf(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument || argument.getOwner() != &entry.front())
+      return {};
+    unsigned i = argument.getArgNumber();
+    if (auto param = entry.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+      return param.getName();
+    return nameIn(entry.getArgAttr(i, nn::kStateAttr));
+  }
+
+  /// The parameter that a collective gathers, or whose gradient it reduces; empty where
+  /// it is for neither.
+  StringRef parameterFor(Operation *op) {
+    // Backwards: what changes the place of elements only.
+    for (Value value = op->getOperand(0);;) {
+      if (StringRef name = parameterOf(value); !name.empty())
+        return name;
+      Operation *from = value.getDefiningOp();
+      if (!from || from->getNumOperands() != 1 || from->getNumRegions() != 0)
+        break;
+      value = from->getOperand(0);
+    }
+    // Forwards: to where it is returned or meets the state of a parameter.
+    llvm::SetVector<Value> reached;
+    reached.insert(op->getResult(0));
+    for (size_t i = 0; i < reached.size() && i < kLookAt; ++i) {
+      Value value = reached[i];
+      for (OpOperand &use : value.getUses()) {
+        Operation *user = use.getOwner();
+        if (isa<func::ReturnOp>(user) && user->getParentOp() == entry) {
+          StringRef name =
+              nameIn(entry.getResultAttr(use.getOperandNumber(), nn::kResultAttr));
+          if (!name.empty())
+            return name;
+        }
+        if (isa<nn::YieldOp>(user)) {
+          reached.insert(user->getParentOp()->getResult(use.getOperandNumber()));
+          continue;
+        }
+        bool moves = isa<dist::DistDialect>(user->getDialect());
+        for (Value other : user->getOperands()) {
+          auto argument = dyn_cast<BlockArgument>(other);
+          if (argument && argument.getOwner() == &entry.front() &&
+              argument.getType() == value.getType() &&
+              entry.getArgAttr(argument.getArgNumber(), nn::kStateAttr))
+            return parameterOf(argument);
+        }
+        if (user->getNumResults() != 1 || user->getNumRegions() != 0 || isa<func::CallOp>(user))
+          continue;
+        // Sums with, and multiples of, the gradient have its shape.
+        auto result = dyn_cast<RankedTensorType>(user->getResult(0).getType());
+        auto type = cast<RankedTensorType>(value.getType());
+        if (result && (moves || result.getShape() == type.getShape() ||
+                       (user->getNumOperands() == 1 &&
+                        result.getNumElements() == type.getNumElements())))
+          reached.insert(user->getResult(0));
+      }
+    }
+    return {};
+  }
+
+  /// The nearest result of the entry that a scalar reaches.
+  StringRef purposeOf(Operation *op) {
+    llvm::SetVector<Value> reached;
+    reached.insert(op->getResult(0));
+    for (size_t i = 0; i < reached.size() && i < kLookAt; ++i)
+      for (OpOperand &use : reached[i].getUses()) {
+        Operation *user = use.getOwner();
+        if (isa<func::ReturnOp>(user) && user->getParentOp() == entry)
+          if (StringRef name =
+                  nameIn(entry.getResultAttr(use.getOperandNumber(), nn::kResultAttr));
+              !name.empty())
+            return name;
+        if (isa<nn::YieldOp>(user))
+          reached.insert(user->getParentOp()->getResult(use.getOperandNumber()));
+        else if (user->getNumResults() == 1 &&
+                 cast<RankedTensorType>(user->getResult(0).getType()).getRank() == 0)
+          reached.insert(user->getResult(0));
+      }
+    return "scalar";
+  }
+
+  void add(dist::CollectiveOpInterface op, int64_t count) {
     auto from = cast<RankedTensorType>(op->getOperand(0).getType());
     auto to = cast<RankedTensorType>(op->getResult(0).getType());
-    int64_t group = mesh.getSize(op.getGroupAxes());
+    int64_t group = dist::MeshOp(mesh.op).getSize(op.getGroupAxes());
     if (group == 1)
       return;
     StringRef kind = op.getCollectiveKind();
     // The whole tensor of the group is the larger side.
     int64_t elements = std::max(from.getNumElements(), to.getNumElements());
-    double share = double(group - 1) / double(group);
-    // What is sent has the padding of parts that do not divide.
-    int64_t padded = from.getNumElements();
-    if (kind == "all-gather")
-      padded *= group;
-    else if (kind == "reduce-scatter")
-      padded = to.getNumElements() * group;
-    else if (auto exchange = dyn_cast<dist::AllToAllOp>(op.getOperation()))
-      padded = padded / from.getDimSize(exchange.getSplit()) *
-               (to.getDimSize(exchange.getSplit()) * group);
-    double sent = kind == "all-reduce" ? 2 * share * padded
-                  : kind == "permute" || kind == "broadcast" ? double(padded)
-                                                             : share * padded;
+    double sent = sharding::bytesSent(op, mesh.op);
     std::string dtype;
     llvm::raw_string_ostream(dtype) << from.getElementType();
-    int64_t bytes = (from.getElementTypeBitWidth() + 7) / 8;
     llvm::json::Array axes;
-    for (dist::AxisAttr axis : op.getGroupAxes())
+    std::vector<int> atoms;
+    for (dist::AxisAttr axis : op.getGroupAxes()) {
       axes.push_back(axis.getText());
+      llvm::append_range(atoms, mesh.atomsOf(axis));
+    }
+    auto move = llvm::StringSwitch<planner::MoveKind>(kind)
+                    .Case("all-gather", planner::MoveKind::AllGather)
+                    .Case("reduce-scatter", planner::MoveKind::ReduceScatter)
+                    .Case("all-reduce", planner::MoveKind::AllReduce)
+                    .Case("all-to-all", planner::MoveKind::AllToAll)
+                    .Default(planner::MoveKind::Permute);
     llvm::json::Object entry{
         {"kind", kind},         {"axes", std::move(axes)},
         {"group", group},       {"dtype", dtype},
-        {"elements", elements}, {"wire_bytes", sent * bytes},
+        {"elements", elements}, {"wire_bytes", sent},
+        {"seconds", mesh.planner.seconds(move, atoms, sent)},
         {"count", count},       {"phase", phaseOf(op)}};
     if (from.getRank() == 0)
-      entry["purpose"] = "scalar";
+      entry["purpose"] = purposeOf(op);
+    else if (StringRef parameter = parameterFor(op); !parameter.empty())
+      entry["param"] = parameter;
+    if (StringRef layer = layerOf(op); !layer.empty())
+      entry["layer"] = layer;
     llvm::json::Object reason;
     if (auto why = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr))
-      for (NamedAttribute field : why)
-        if (auto text = dyn_cast<StringAttr>(field.getValue())) {
-          if (field.getName() == "op")
-            entry["op"] = text.getValue();
-          else
-            reason[field.getName().getValue()] = text.getValue();
-        }
+      for (NamedAttribute field : why) {
+        StringRef name = field.getName().getValue();
+        if (auto text = dyn_cast<StringAttr>(field.getValue()))
+          (name == "op" ? entry : reason)[name] = text.getValue();
+        else if (auto texts = dyn_cast<ArrayAttr>(field.getValue()))
+          reason[name] = strings(texts);
+      }
     entry["reason"] = std::move(reason);
     list.push_back(std::move(entry));
   }
 
+  static llvm::json::Array strings(ArrayAttr texts) {
+    llvm::json::Array array;
+    for (auto text : texts.getAsRange<StringAttr>())
+      array.push_back(text.getValue());
+    return array;
+  }
+
   void visit(Block &block, int64_t count) {
     for (Operation &op : block) {
-      if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op))
-        times[collective] += count;
+      if (isa<dist::CollectiveOpInterface>(op))
+        times[&op] += count;
       if (auto call = dyn_cast<func::CallOp>(op)) {
         auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
             call, call.getCalleeAttr());
@@ -100,21 +229,85 @@ struct Explanation {
 
 } // namespace
 
+double sharding::bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh) {
+  auto from = cast<RankedTensorType>(op->getOperand(0).getType());
+  auto to = cast<RankedTensorType>(op->getResult(0).getType());
+  int64_t group = mesh.getSize(op.getGroupAxes());
+  StringRef kind = op.getCollectiveKind();
+  double share = double(group - 1) / double(group);
+  // What is sent has the padding of parts that do not divide.
+  int64_t padded = from.getNumElements();
+  if (kind == "all-gather")
+    padded *= group;
+  else if (kind == "reduce-scatter")
+    padded = to.getNumElements() * group;
+  else if (auto exchange = dyn_cast<dist::AllToAllOp>(op.getOperation()))
+    padded = padded / from.getDimSize(exchange.getSplit()) *
+             (to.getDimSize(exchange.getSplit()) * group);
+  double sent = kind == "all-reduce" ? 2 * share * padded
+                : kind == "permute" || kind == "broadcast" ? double(padded)
+                                                           : share * padded;
+  return sent * ((from.getElementTypeBitWidth() + 7) / 8);
+}
+
 llvm::json::Array sharding::explainCollectives(func::FuncOp entry) {
   dist::MeshOp mesh = dist::getMesh(entry->getParentOfType<ModuleOp>());
   if (!mesh)
     return {};
   Explanation explanation;
+  explanation.entry = entry;
   explanation.visit(entry.front(), 1);
+  llvm::SetVector<dist::AxisAttr> axes;
   for (auto [op, count] : explanation.times)
-    explanation.add(cast<dist::CollectiveOpInterface>(op), mesh, count);
+    for (dist::AxisAttr axis : cast<dist::CollectiveOpInterface>(op).getGroupAxes())
+      if (!axis.isWhole())
+        axes.insert(axis);
+  FailureOr<MeshInfo> info = MeshInfo::get(mesh, axes.getArrayRef());
+  if (failed(info))
+    return {};
+  explanation.mesh = std::move(*info);
+  for (auto [op, count] : explanation.times)
+    explanation.add(cast<dist::CollectiveOpInterface>(op), count);
   return std::move(explanation.list);
 }
 
+static std::string axesOf(const llvm::json::Object &entry) {
+  std::string axes;
+  for (const llvm::json::Value &axis : *entry.getArray("axes"))
+    axes += (axes.empty() ? "" : ",") + axis.getAsString()->str();
+  return axes;
+}
+
+llvm::json::Array sharding::totalsOf(const llvm::json::Array &collectives) {
+  struct Total {
+    llvm::json::Array axes;
+    double bytes = 0, seconds = 0;
+    int64_t count = 0;
+  };
+  std::map<std::string, Total> totals;
+  for (const llvm::json::Value &value : collectives) {
+    const llvm::json::Object &entry = *value.getAsObject();
+    if (entry.get("purpose"))
+      continue;
+    Total &total = totals[axesOf(entry)];
+    int64_t count = entry.getInteger("count").value_or(0);
+    total.axes = *entry.getArray("axes");
+    total.bytes += entry.getNumber("wire_bytes").value_or(0) * count;
+    total.seconds += entry.getNumber("seconds").value_or(0) * count;
+    total.count += count;
+  }
+  llvm::json::Array list;
+  for (auto &[axes, total] : totals)
+    list.push_back(llvm::json::Object{{"axes", std::move(total.axes)},
+                                      {"count", total.count},
+                                      {"wire_bytes", total.bytes},
+                                      {"seconds", total.seconds}});
+  return list;
+}
+
 void sharding::printCollectives(const llvm::json::Array &collectives, llvm::raw_ostream &os) {
-  os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14} {6,-9}  {7}\n", "kind", "axes",
-                      "group", "elements", "count", "wire bytes", "phase", "why");
-  std::map<std::string, std::pair<double, int64_t>> totals;
+  os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14} {6,10} {7,-9}  {8}\n", "kind",
+                      "axes", "group", "elements", "count", "wire bytes", "us", "phase", "why");
   int64_t scalars = 0;
   for (const llvm::json::Value &value : collectives) {
     const llvm::json::Object &entry = *value.getAsObject();
@@ -123,28 +316,130 @@ void sharding::printCollectives(const llvm::json::Array &collectives, llvm::raw_
       scalars += count;
       continue;
     }
-    std::string axes;
-    for (const llvm::json::Value &axis : *entry.getArray("axes"))
-      axes += (axes.empty() ? "" : ",") + axis.getAsString()->str();
-    double bytes = entry.getNumber("wire_bytes").value_or(0);
-    auto &[sum, times] = totals[axes];
-    sum += bytes * count;
-    times += count;
     const llvm::json::Object *reason = entry.getObject("reason");
     auto text = [&](StringRef key) {
       return reason ? reason->getString(key).value_or("") : StringRef();
     };
-    os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14:f0} {6,-9}  {7}{8}{9}\n",
-                        entry.getString("kind").value_or(""), axes,
+    os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14:f0} {6,10:f1} {7,-9}  {8}",
+                        entry.getString("kind").value_or(""), axesOf(entry),
                         entry.getInteger("group").value_or(0),
-                        entry.getInteger("elements").value_or(0), count, bytes,
-                        entry.getString("phase").value_or(""), text("text"),
-                        text("loc").empty() ? "" : "  ", text("loc"));
+                        entry.getInteger("elements").value_or(0), count,
+                        entry.getNumber("wire_bytes").value_or(0),
+                        1e6 * entry.getNumber("seconds").value_or(0),
+                        entry.getString("phase").value_or(""), text("text"));
+    if (std::optional<StringRef> parameter = entry.getString("param"))
+      os << ", " << *parameter;
+    if (std::optional<StringRef> layer = entry.getString("layer"))
+      os << ", in @" << *layer;
+    if (!text("loc").empty())
+      os << "  " << text("loc");
+    os << "\n";
+    if (const llvm::json::Array *from = reason ? reason->getArray("annotations") : nullptr)
+      for (const llvm::json::Value &annotation : *from)
+        os << "    because of " << annotation.getAsString().value_or("") << "\n";
   }
-  for (auto &[axes, total] : totals)
-    os << llvm::formatv("in all over {0}: {1} times, {2:f0} bytes sent by each device a step\n",
-                        axes, total.second, total.first);
+  for (const llvm::json::Value &value : totalsOf(collectives)) {
+    const llvm::json::Object &total = *value.getAsObject();
+    os << llvm::formatv("in all over {0}: {1} times, {2:f0} bytes sent by each device a step, "
+                        "{3:f1} us\n",
+                        axesOf(total), *total.getInteger("count"), *total.getNumber("wire_bytes"),
+                        1e6 * *total.getNumber("seconds"));
+  }
   os << scalars << " reductions of scalars\n";
+}
+
+llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value)
+    return value.takeError();
+  auto wrong = [](const Twine &what) {
+    return llvm::createStringError(what + ", expected what sheaf-compile --explain=json writes");
+  };
+  llvm::json::Object *all = value->getAsObject();
+  if (!all || !all->getArray("collectives") || !all->getObject("memory"))
+    return wrong("has no \"collectives\" or no \"memory\"");
+  for (auto [i, item] : llvm::enumerate(*all->getArray("collectives"))) {
+    const llvm::json::Object *entry = item.getAsObject();
+    const llvm::json::Array *axes = entry ? entry->getArray("axes") : nullptr;
+    if (!axes || !entry->getString("kind") || !entry->getInteger("count") ||
+        !entry->getNumber("wire_bytes") ||
+        !llvm::all_of(*axes, [](const llvm::json::Value &axis) {
+          return axis.getAsString().has_value();
+        }))
+      return wrong("collective " + Twine(i) + " lacks its kind, axes, count or wire_bytes");
+  }
+  for (auto &[kind, bytes] : *all->getObject("memory"))
+    if (!bytes.getAsInteger())
+      return wrong("memory of kind '" + kind.str() + "' is no number of bytes");
+  return std::move(*all);
+}
+
+bool sharding::printDifferences(const llvm::json::Object &before, const llvm::json::Object &after,
+                                raw_ostream &os) {
+  struct Sides {
+    double bytes[2] = {};
+    int64_t count[2] = {};
+  };
+  // What a collective is, without how often and how much.
+  std::map<std::string, Sides> collectives;
+  std::map<std::string, Sides> totals, memory;
+  for (int side = 0; side < 2; ++side) {
+    const llvm::json::Object &all = side ? after : before;
+    for (const llvm::json::Value &value : *all.getArray("collectives")) {
+      const llvm::json::Object &entry = *value.getAsObject();
+      std::string what;
+      llvm::raw_string_ostream name(what);
+      name << entry.getString("kind").value_or("") << " over " << axesOf(entry) << ", "
+           << entry.getString("dtype").value_or("") << ", "
+           << entry.getString("phase").value_or("");
+      for (StringRef key : {"purpose", "param", "op"})
+        if (std::optional<StringRef> text = entry.getString(key))
+          name << ", " << *text;
+      if (std::optional<StringRef> layer = entry.getString("layer"))
+        name << ", in @" << *layer;
+      if (const llvm::json::Object *reason = entry.getObject("reason"))
+        if (std::optional<StringRef> text = reason->getString("text"))
+          name << ": " << *text;
+      int64_t count = *entry.getInteger("count");
+      double bytes = *entry.getNumber("wire_bytes") * count;
+      for (Sides *sides : {&collectives[what], &totals[axesOf(entry)]}) {
+        sides->bytes[side] += bytes;
+        sides->count[side] += count;
+      }
+    }
+    for (auto &[kind, bytes] : *all.getObject("memory"))
+      memory[kind.str()].bytes[side] = *bytes.getAsInteger();
+  }
+  bool differ = false;
+  auto line = [&](StringRef name, const Sides &sides, bool isMemory) {
+    auto [b, a] = sides.bytes;
+    auto [m, n] = sides.count;
+    if (a == b && m == n)
+      return;
+    differ = true;
+    bool added = isMemory ? b == 0 : m == 0, removed = isMemory ? a == 0 : n == 0;
+    os << (added ? "added    " : removed ? "removed  " : a > b ? "grew     "
+                                : a < b  ? "shrank   "
+                                         : "changed  ");
+    if (!isMemory && !added && !removed && m != n)
+      os << m << " -> " << n << " times, ";
+    else if (!isMemory)
+      os << (added ? n : m) << (m + n == 1 ? " time, " : " times, ");
+    if (added || removed || a == b)
+      os << llvm::formatv("{0:f0} bytes  ", std::max(a, b));
+    else
+      os << llvm::formatv("{0:f0} -> {1:f0} bytes  ", b, a);
+    os << name << "\n";
+  };
+  for (auto &[name, sides] : collectives)
+    line(name, sides, false);
+  for (auto &[axes, sides] : totals)
+    line("in all over " + axes, sides, false);
+  for (auto &[kind, sides] : memory)
+    line("memory: " + kind, sides, true);
+  if (!differ)
+    os << "no difference\n";
+  return differ;
 }
 
 namespace {

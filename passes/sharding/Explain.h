@@ -8,18 +8,38 @@
 #ifndef SHEAF_PASSES_SHARDING_EXPLAIN_H
 #define SHEAF_PASSES_SHARDING_EXPLAIN_H
 
+#include "dialects/Dist/Dist.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
 
 namespace sheaf::sharding {
 
+/// Bytes that one device sends, on a ring.
+double bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh);
+
 /// The collectives that one call of `entry` makes, in the order of the program, those
 /// of layers and microbatches counted as often as they run. For each an object with
 /// kind, axes, group, dtype, elements (of the whole tensor), wire_bytes (that one
-/// device sends each time), count, phase, op and reason. Empty where the module has no
-/// mesh.
+/// device sends each time), seconds (what the planner reckons for that), count, phase,
+/// op and reason; `layer` where it stands in the function of one, `param` where it
+/// gathers a parameter or reduces its gradient, `purpose` for a scalar. Empty where the
+/// module has no mesh.
 llvm::json::Array explainCollectives(mlir::func::FuncOp entry);
+
+/// For each set of axes an object with axes, count, wire_bytes and seconds of a step.
+/// Scalars are left out.
+llvm::json::Array totalsOf(const llvm::json::Array &collectives);
+
+/// Whether `text` is an explanation as --explain=json writes it; else an error says what
+/// is missing.
+llvm::Expected<llvm::json::Object> parseExplanation(llvm::StringRef text);
+
+/// Writes what the second explanation has more or less than the first: collectives that
+/// were added, removed, that send more or less; bytes over each set of axes, memory by
+/// kind. Gives whether there is a difference.
+bool printDifferences(const llvm::json::Object &before, const llvm::json::Object &after,
+                      llvm::raw_ostream &os);
 
 /// One line for each, then the bytes that a device sends over each set of axes.
 /// Scalars are counted, not listed.

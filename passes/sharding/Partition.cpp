@@ -1,9 +1,13 @@
 //===- Partition.cpp - Write what one device does -------------------------===//
 
+#include "passes/sharding/Explain.h"
+#include "passes/sharding/Origins.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
+#include <deque>
 
 namespace sheaf {
 #define GEN_PASS_DEF_DISTPARTITION
@@ -23,7 +27,7 @@ class Partitioner {
 public:
   Partitioner(ModuleOp module, MeshInfo &mesh, Timing timing)
       : module(module), mesh(mesh), plan(module, mesh, timing),
-        builder(module.getContext()) {}
+        builder(module.getContext()), annotations(module, mesh) {}
 
   LogicalResult run() {
     plan.build();
@@ -36,6 +40,7 @@ public:
         return failure();
     for (func::FuncOp function : old)
       function.erase();
+    Annotations::erase(module);
     return success();
   }
 
@@ -44,6 +49,9 @@ private:
   MeshInfo &mesh;
   Plan plan;
   OpBuilder builder;
+  /// What users and strategies wrote, behind each axis.
+  Annotations annotations;
+  llvm::DenseMap<std::pair<Value, int>, std::unique_ptr<llvm::SetVector<StringRef>>> sumOrigins;
 
   struct Local {
     Value value;
@@ -58,18 +66,131 @@ private:
   };
   llvm::DenseMap<Value, SmallVector<Copy>> copies;
 
-  DictionaryAttr reason(Operation *op, StringRef kind, const Twine &text) {
+  /// `avoid` is the annotation without which a value would not be moved, if any.
+  DictionaryAttr reason(Operation *op, StringRef kind, const Twine &text,
+                        const Twine &avoid = "") {
     std::string where;
     if (auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>())
       where = (loc.getFilename().getValue() + ":" + Twine(loc.getLine()) + ":" +
                Twine(loc.getColumn()))
                   .str();
-    return builder.getDictionaryAttr(
-        {builder.getNamedAttr("kind", builder.getStringAttr(kind)),
-         builder.getNamedAttr("text", builder.getStringAttr(text)),
-         builder.getNamedAttr(
-             "op", builder.getStringAttr(op->getName().getStringRef())),
-         builder.getNamedAttr("loc", builder.getStringAttr(where))});
+    NamedAttrList fields;
+    fields.set("kind", builder.getStringAttr(kind));
+    fields.set("text", builder.getStringAttr(text));
+    fields.set("op", builder.getStringAttr(op->getName().getStringRef()));
+    fields.set("loc", builder.getStringAttr(where));
+    if (std::string annotation = avoid.str(); !annotation.empty())
+      fields.set("avoid", builder.getStringAttr(annotation));
+    return fields.getDictionary(builder.getContext());
+  }
+
+  /// A sharding as users write it.
+  std::string written(const Placement &placement) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << mesh.print(placement.sharding);
+    return text;
+  }
+
+  /// The axes that are somewhere else before than after.
+  SmallVector<int> movedBetween(const Placement &from, const Placement &to) {
+    SmallVector<int> moved;
+    for (int atom = 0; atom < mesh.getNumAtoms(); ++atom) {
+      auto place = [&](const Placement &placement) {
+        for (auto [d, dim] : llvm::enumerate(placement.sharding.dims))
+          if (llvm::is_contained(dim.axes, atom))
+            return static_cast<int>(d);
+        return placement.partial >> atom & 1 ? -1 : -2;
+      };
+      if (place(from) != place(to))
+        moved.push_back(atom);
+    }
+    return moved;
+  }
+
+  /// Adds to a reason why a value is moved for an op the annotations behind the axes
+  /// that move, as far as the value and what the op relates it to have them.
+  /// `returned` is the number of the result that an entry returns so; -1 elsewhere.
+  DictionaryAttr withAnnotations(DictionaryAttr why, Operation *op, Value value,
+                                 ArrayRef<int> moved, int returned = -1) {
+    if (!why || annotations.empty())
+      return why;
+    llvm::SetVector<StringRef> list;
+    std::deque<std::string> owned;
+    auto add = [&](ValueRange values) {
+      for (Value value : values) {
+        annotations.addTo(list, value, moved);
+        for (int atom : moved)
+          list.insert_range(behindSum(value, atom));
+      }
+    };
+    if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
+      owned.push_back(Site{Site::Op, op, 0}.describe(""));
+      list.insert(owned.back());
+    }
+    if (returned >= 0)
+      for (int atom : moved) {
+        owned.push_back(Site{Site::Result, op->getParentOp(), static_cast<unsigned>(returned)}
+                            .describe(mesh.nameOf(atom)));
+        list.insert(owned.back());
+      }
+    // What a terminator, a call or a loop is given has nothing to do with the rest.
+    auto take = [&](ValueRange targets) {
+      for (auto [operand, target] : llvm::zip(op->getOperands(), targets))
+        if (operand == value)
+          add(target);
+    };
+    add(value);
+    if (auto call = dyn_cast<func::CallOp>(op)) {
+      if (func::FuncOp callee = plan.calleeOf(call))
+        take(callee.getArguments());
+    } else if (auto loop = dyn_cast<nn::MicrobatchesOp>(op)) {
+      take(loop.getBody().getArguments().drop_front());
+    } else if (auto loop = dyn_cast<nn::MicrobatchesOp>(op->getParentOp());
+               loop && isa<nn::YieldOp>(op)) {
+      take(loop.getBody().getArguments().drop_front(1 + loop.getSliced().size()));
+    } else if (!isa<func::ReturnOp>(op)) {
+      add(op->getOperands());
+      add(op->getResults());
+    }
+    if (list.empty())
+      return why;
+    NamedAttrList fields(why);
+    fields.set("annotations", builder.getStrArrayAttr(list.getArrayRef()));
+    return fields.getDictionary(builder.getContext());
+  }
+
+  /// The annotations behind a sum over an axis that was put off: those of where it was
+  /// computed.
+  const llvm::SetVector<StringRef> &behindSum(Value value, int atom) {
+    auto key = std::make_pair(value, atom);
+    if (auto known = sumOrigins.find(key); known != sumOrigins.end())
+      return *known->second;
+    // A loop's accumulator leads back to itself.
+    sumOrigins[key] = std::make_unique<llvm::SetVector<StringRef>>();
+    llvm::SetVector<StringRef> list;
+    Operation *op = value.getDefiningOp();
+    auto from = [&](Value source) {
+      if (plan.partialAfter(source) >> atom & 1)
+        list.insert_range(behindSum(source, atom));
+    };
+    if (op && plan.partialAt(value) >> atom & 1) {
+      unsigned i = cast<OpResult>(value).getResultNumber();
+      if (auto call = dyn_cast<func::CallOp>(op)) {
+        if (func::FuncOp callee = plan.calleeOf(call))
+          from(callee.front().getTerminator()->getOperand(i));
+      } else if (auto loop = dyn_cast<nn::MicrobatchesOp>(op)) {
+        from(loop.getBody().front().getTerminator()->getOperand(i));
+      } else {
+        for (Value operand : op->getOperands()) {
+          annotations.addTo(list, operand, {atom});
+          from(operand);
+        }
+      }
+    }
+    auto &entry = sumOrigins[key];
+    *entry = std::move(list);
+    return *entry;
   }
 
   std::string axesText(AtomSet set) {
@@ -133,8 +254,9 @@ private:
   }
 
   /// The value in a placement, for `user`.
+  /// `returned` as for `withAnnotations`.
   Value get(Value value, const Placement &placement, Operation *user, Why why,
-            bool keep = true) {
+            bool keep = true, int returned = -1) {
     if (isFree(value))
       return constant(value, placement);
     Local &local = locals.find(value)->second;
@@ -147,7 +269,10 @@ private:
           return copy.value;
     Value result = plan.getResharder().convert(
         builder, user->getLoc(), local.value, tensorOf(value), local.placement,
-        placement, dist::Reduction::Sum, why(), roleFor(user, value));
+        placement, dist::Reduction::Sum,
+        withAnnotations(why(), user, value, movedBetween(local.placement, placement),
+                        returned),
+        roleFor(user, value));
     if (keep)
       copies[value].push_back({block, placement, result});
     return result;
@@ -161,7 +286,9 @@ private:
     if (!(made == wanted))
       result = plan.getResharder().convert(builder, op->getLoc(), local,
                                            tensorOf(value), made, wanted, kind,
-                                           why(), roleOf(value));
+                                           withAnnotations(why(), op, value,
+                                                           movedBetween(made, wanted)),
+                                           roleOf(value));
     locals[value] = {result, wanted};
   }
 
@@ -263,12 +390,16 @@ private:
     if (isa<func::ReturnOp>(op)) {
       auto function = cast<func::FuncOp>(op->getParentOp());
       SmallVector<Value> values;
-      for (auto [i, value] : llvm::enumerate(op->getOperands()))
-        values.push_back(get(value, returnedAs(function, i), op, [&, i = i] {
+      for (auto [i, value] : llvm::enumerate(op->getOperands())) {
+        auto why = [&, i = i] {
           return reason(op, "annotation",
                         "result " + Twine(i) + " of @" + function.getName() +
                             " has a sharding");
-        }));
+        };
+        bool isAsked = static_cast<bool>(function.getResultAttr(i, dist::kShardingAttr));
+        values.push_back(get(value, returnedAs(function, i), op, why, /*keep=*/true,
+                             isAsked ? static_cast<int>(i) : -1));
+      }
       func::ReturnOp::create(builder, op->getLoc(), values);
       return success();
     }
@@ -377,7 +508,9 @@ private:
   static void copyAttributes(Operation *from, Operation *to) {
     for (NamedAttribute attribute : from->getDiscardableAttrs())
       if (attribute.getName() != dist::kShardingsAttr &&
-          attribute.getName() != dist::kArgumentShardingsAttr)
+          attribute.getName() != dist::kArgumentShardingsAttr &&
+          attribute.getName() != dist::kOriginsAttr &&
+          attribute.getName() != dist::kArgumentOriginsAttr)
         to->setAttr(attribute.getName(), attribute.getValue());
   }
 
@@ -419,7 +552,9 @@ private:
       operands.push_back(get(operand, wanted[i], op, [&, i = i] {
         return reason(op, "operand",
                       op->getName().getStringRef() + " needs operand " +
-                          Twine(i) + " as " + text(wanted[i]));
+                          Twine(i) + " as " + text(wanted[i]),
+                      written(wanted[i]) + " on operand " + Twine(i) +
+                          ", or as a dist.constraint before it");
       }));
     SmallVector<Value> results;
     std::optional<OpPlan> fewer;
@@ -444,14 +579,14 @@ private:
       define(result, results[i], made[i],
              own ? own->kinds[i] : dist::Reduction::Sum, op,
              [&, i = i, result = result] {
-               return reason(op, reduced ? "partial result" : "result",
-                             reduced
-                                 ? op->getName().getStringRef() +
-                                       " sums over what is sharded over " +
-                                       axesText(reduced)
-                                 : op->getName().getStringRef() + " gives " +
-                                       text(made[i]) + ", wanted is " +
-                                       text(plan.placementOf(result)));
+               if (reduced)
+                 return reason(op, "partial result",
+                               op->getName().getStringRef() +
+                                   " sums over what is sharded over " + axesText(reduced));
+               return reason(op, "result",
+                             op->getName().getStringRef() + " gives " + text(made[i]) +
+                                 ", wanted is " + text(plan.placementOf(result)),
+                             written(made[i]) + " on its result");
              });
     }
     return success();
@@ -462,7 +597,8 @@ private:
                            ArrayRef<Placement> made, const OpPlan *own) {
     Operation *copy = op->cloneWithoutRegions();
     copy->setOperands(operands);
-    copy->removeAttr(dist::kShardingsAttr);
+    for (StringRef name : {dist::kShardingsAttr, dist::kBecauseAttr, dist::kOriginsAttr})
+      copy->removeAttr(name);
     for (auto [i, result] : llvm::enumerate(copy->getResults()))
       result.setType(plan.getResharder().localType(
           tensorOf(op->getResult(i)), made[i],
@@ -726,9 +862,10 @@ private:
     };
     auto all = [&](Value value, dist::Reduction kind, StringRef what) {
       return reduce(loc, partial(value, kind), atoms, kind,
-                    reason(op, "expansion",
-                           "the loss over a sharded vocabulary needs the " +
-                               what + " of all of it"));
+                    withAnnotations(reason(op, "expansion",
+                                           "the loss over a sharded vocabulary needs the " +
+                                               what + " of all of it"),
+                                    op, op.getLogits(), atoms));
     };
     Value inside, real = logits;
     if (isPadded(own, factor)) {
@@ -800,6 +937,31 @@ private:
   }
 };
 
+/// Complains of each value that is moved because an op needs it elsewhere, where no
+/// annotation says so and a device sends more than `bound` bytes.
+LogicalResult checkImplicit(ModuleOp module, int64_t bound) {
+  dist::MeshOp mesh = dist::getMesh(module);
+  // A layer has the same op forwards and in other entries.
+  llvm::SetVector<std::pair<Attribute, Attribute>> told;
+  module.walk([&](dist::CollectiveOpInterface op) {
+    auto reason = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr);
+    auto avoid = reason ? reason.getAs<StringAttr>("avoid") : nullptr;
+    double bytes = bytesSent(op, mesh);
+    if (!avoid || bytes <= bound || dist::getPartial(op->getOperand(0).getType()) ||
+        !told.insert({op->getLoc(), avoid}))
+      return;
+    std::string axes;
+    for (dist::AxisAttr axis : op.getGroupAxes())
+      axes += (axes.empty() ? "" : ", ") + axis.getText();
+    emitError(op->getLoc()) << reason.getAs<StringAttr>("text").getValue() << ": "
+                            << op.getCollectiveKind() << " over " << axes << " in which a device sends "
+                            << static_cast<int64_t>(bytes) << " bytes, where at most " << bound
+                            << " are expected without an annotation; to avoid it, write "
+                            << avoid.getValue();
+  });
+  return failure(!told.empty());
+}
+
 struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
   using DistPartitionBase::DistPartitionBase;
 
@@ -816,8 +978,32 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
     }
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
-        failed(Partitioner(getOperation(), *mesh, *timing).run()))
-      signalPassFailure();
+        failed(Partitioner(getOperation(), *mesh, *timing).run()) ||
+        (strict >= 0 && failed(checkImplicit(getOperation(), strict))))
+      return signalPassFailure();
+    if (getContext().getRemarkEngine())
+      reportCollectives();
+  }
+
+  /// A remark for every collective: what asked for it.
+  void reportCollectives() {
+    getOperation().walk([](dist::CollectiveOpInterface op) {
+      auto why = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr);
+      auto text = why ? why.getAs<StringAttr>("text") : StringAttr();
+      if (!text)
+        return;
+      std::string axes;
+      for (dist::AxisAttr axis : op.getGroupAxes())
+        axes += (axes.empty() ? "" : ", ") + axis.getText();
+      std::string type;
+      llvm::raw_string_ostream(type) << op->getOperand(0).getType();
+      auto remark = remark::analysis(
+          op->getLoc(), remark::RemarkOpts::name("collective")
+                            .category("sharding")
+                            .function(op->getParentOfType<func::FuncOp>().getName()));
+      remark << (op.getCollectiveKind().str() + " over " + axes + " of " + type + ": " +
+                 text.str());
+    });
   }
 };
 } // namespace

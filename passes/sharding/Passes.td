@@ -24,6 +24,19 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
     - `sequence-parallel` asks, with priority 1, that values with axes `seq` and
       `embed` have the former over `tp`.
 
+    A strategy is a table; `strategy=FILE` reads one that a user wrote, in place of
+    what the other options say, one row a line, comments behind `#`:
+
+        parameter mlp -> tp
+        parameter kv_heads -> tp shared   # over the part of tp that divides
+        batch batch -> dp
+        value seq of batch, embed -> tp priority 1
+        state largest -> dp               # ZeRO-1
+        gradient largest -> dp            # ZeRO-2
+        weight largest -> dp              # ZeRO-3
+
+    In `dist.because` each sharding says which row asked for it.
+
     Looks at no op by its kind.
 
     Before:
@@ -38,8 +51,8 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
 
     ```mlir
     dist.mesh @mesh ["tp" = 2 memory]
-    func.func @step(%w: tensor<32x16xf32> {dist.sharding = #dist.sharding<[{"tp"}, {} ]>,
-                        nn.param = #nn.param<"w", axes = [vocab, embed], init = constant(0)>}) {
+    func.func @step(%w: tensor<32x16xf32> {dist.because = {tp = "strategy: parameter vocab -> tp"},
+                        dist.sharding = #dist.sharding<[{"tp"}, {} ]>, nn.param = #nn.param<"w", axes = [vocab, embed], init = constant(0)>}) {
       return
     }
     ```
@@ -59,6 +72,8 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       "Gradients of zero=2 and 3 between microbatches: sharded, or whole">,
     Option<"sequenceParallel", "sequence-parallel", "bool", /*default=*/"false",
       "Shard activations between blocks along the sequence">,
+    Option<"strategy", "strategy", "std::string", /*default=*/"\"\"",
+      "A file with the table, instead of zero, zero-group and sequence-parallel">,
   ];
   let dependentDialects = ["::sheaf::dist::DistDialect"];
 }
@@ -97,6 +112,13 @@ def DistPropagate : Pass<"dist-propagate", "::mlir::ModuleOp"> {
     }
     ```
   }];
+  let options = [
+    Option<"keepOrigins", "origins", "bool", /*default=*/"false",
+      "Note where each axis of each value came from (dist.origins), for dist-partition to tell">,
+    Option<"why", "why", "std::string", /*default=*/"\"\"",
+      "Write to standard output where the axes of a value came from: %name or @function:%name "
+      "as in the file, a parameter, the role of a batch argument, LINE or FILE:LINE[:COLUMN]">,
+  ];
   let dependentDialects = ["::sheaf::dist::DistDialect"];
 }
 
@@ -135,6 +157,8 @@ def DistPartition : Pass<"dist-partition", "::mlir::ModuleOp"> {
   let options = [
     Option<"reduce", "reduce", "std::string", /*default=*/"\"cheapest\"",
       "Where partial values are reduced: cheapest, early (where they are computed), late (behind all that is linear)">,
+    Option<"strict", "strict", "int64_t", /*default=*/"-1",
+      "Refuse to move a value that nobody asked to move where a device sends more bytes; -1: never">,
   ];
   let dependentDialects = ["::sheaf::dist::DistDialect", "::sheaf::nn::NNDialect"];
 }

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "llvm/ADT/MapVector.h"
@@ -40,20 +41,24 @@ struct Proposal {
   DimSharding sharding;
   int64_t priority;
   int64_t weight; // Elements of the value that it comes from.
+  /// Where origins are kept: the op, and for each axis the value next to it.
+  Operation *via = nullptr;
+  SmallVector<Value, 2> sources;
 };
 
 class Propagation {
 public:
-  Propagation(ModuleOp module, MeshInfo mesh)
-      : module(module), context(module.getContext()), mesh(std::move(mesh)) {}
+  Propagation(ModuleOp module, MeshInfo mesh, Origins *origins)
+      : module(module), context(module.getContext()), mesh(std::move(mesh)),
+        origins(origins) {}
 
   void run() {
     collect();
     for (auto &[priority, list] : seeds) {
       llvm::SetVector<unsigned> dirty;
-      for (auto &[value, sharding, isGiven] : list)
-        if (seed(value, sharding, priority, isGiven))
-          dirty.insert(nodesOf[value].begin(), nodesOf[value].end());
+      for (const Seed &wish : list)
+        if (seed(wish, priority))
+          dirty.insert(nodesOf[wish.value].begin(), nodesOf[wish.value].end());
       while (!dirty.empty())
         dirty = wave(dirty);
     }
@@ -127,6 +132,8 @@ private:
   ModuleOp module;
   MLIRContext *context;
   MeshInfo mesh;
+  /// Where axes came from; null where nobody asks.
+  Origins *origins;
   SymbolTableCollection symbols;
   SmallVector<Node, 0> nodes;
   llvm::DenseMap<Value, SmallVector<unsigned, 4>> nodesOf;
@@ -136,8 +143,7 @@ private:
   struct Seed {
     Value value;
     dist::ShardingAttr sharding;
-    /// Of this value itself, not of what it is returned as.
-    bool isGiven;
+    Site site;
   };
   std::map<int64_t, SmallVector<Seed>> seeds;
 
@@ -154,32 +160,38 @@ private:
     return *it->second;
   }
 
-  void addSeed(Value value, dist::ShardingAttr sharding, bool isGiven = true) {
+  void addSeed(Value value, dist::ShardingAttr sharding, const Site &site) {
     std::set<int64_t> priorities;
     for (dist::DimAttr dim : sharding.getDims())
       priorities.insert(dim.getPriority());
     for (int64_t priority : priorities)
-      seeds[priority].push_back({value, sharding, isGiven});
+      seeds[priority].push_back({value, sharding, site});
   }
 
   void collect() {
     module.walk([&](Operation *op) {
       appendNodes(op, symbols, nodes);
       if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
-        addSeed(constraint, constraint.getSharding());
+        addSeed(constraint, constraint.getSharding(), {Site::Op, op, 0});
         close(constraint, constraint.getSharding());
       } else if (auto list =
                      op->getAttrOfType<ArrayAttr>(dist::kShardingsAttr)) {
-        for (auto [value, sharding] : llvm::zip_equal(op->getResults(), list)) {
-          addSeed(value, cast<dist::ShardingAttr>(sharding));
+        // The results of a loop are its last arguments.
+        unsigned first = op->getNumRegions() == 1 && !op->getRegion(0).empty()
+                             ? op->getRegion(0).getNumArguments() - op->getNumResults()
+                             : 0;
+        for (auto [i, value, sharding] : llvm::enumerate(op->getResults(), list)) {
+          addSeed(value, cast<dist::ShardingAttr>(sharding),
+                  {Site::Op, op, first + static_cast<unsigned>(i)});
           close(value, cast<dist::ShardingAttr>(sharding));
         }
       }
       if (auto list =
               op->getAttrOfType<ArrayAttr>(dist::kArgumentShardingsAttr))
-        for (auto [value, sharding] :
-             llvm::zip_equal(op->getRegion(0).getArguments(), list)) {
-          addSeed(value, cast<dist::ShardingAttr>(sharding));
+        for (auto [i, value, sharding] :
+             llvm::enumerate(op->getRegion(0).getArguments(), list)) {
+          addSeed(value, cast<dist::ShardingAttr>(sharding),
+                  {Site::Op, op, static_cast<unsigned>(i)});
           close(value, cast<dist::ShardingAttr>(sharding));
         }
       auto function = dyn_cast<func::FuncOp>(op);
@@ -188,7 +200,8 @@ private:
       for (BlockArgument argument : function.getArguments())
         if (auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(
                 argument.getArgNumber(), dist::kShardingAttr)) {
-          addSeed(argument, sharding);
+          addSeed(argument, sharding,
+                  {Site::Argument, op, argument.getArgNumber()});
           close(argument, sharding);
         }
       // What is returned should come as it is wanted, where nothing else speaks
@@ -198,7 +211,8 @@ private:
         if (auto sharding = function.getResultAttrOfType<dist::ShardingAttr>(
                 i, dist::kShardingAttr))
           if (!isFree(operand))
-            addSeed(operand, sharding, /*isGiven=*/false);
+            addSeed(operand, sharding,
+                    {Site::Result, op, static_cast<unsigned>(i)});
     });
     for (auto [i, node] : llvm::enumerate(nodes))
       for (Value value : node.values)
@@ -229,8 +243,9 @@ private:
     return size > 1;
   }
 
-  bool seed(Value value, dist::ShardingAttr attr, int64_t priority,
-            bool isGiven) {
+  bool seed(const Seed &wish, int64_t priority) {
+    Value value = wish.value;
+    dist::ShardingAttr attr = wish.sharding;
     State &state = stateOf(value);
     ValueSharding wanted = mesh.parse(attr);
     bool changed = false;
@@ -240,7 +255,8 @@ private:
       const DimSharding &now = state.sharding.dims[d];
       if (wanted.dims[d] == now)
         continue;
-      if (state.closed[d] && !isGiven)
+      // What is returned otherwise than the value has it is brought there.
+      if (state.closed[d] && wish.site.kind == Site::Result)
         continue;
       if (!state.closed[d] && !mayTake(value, state, d, wanted.dims[d]))
         continue;
@@ -249,6 +265,10 @@ private:
                    !llvm::is_contained(now.axes, axis);
           }))
         continue;
+      if (origins)
+        for (int axis : wanted.dims[d].axes)
+          if (!state.sharding.uses(axis))
+            origins->addWish(value, axis, wish.site);
       state.sharding.dims[d] = wanted.dims[d];
       state.priority[d] = priority;
       changed = true;
@@ -263,6 +283,7 @@ private:
       DimSharding sharding;
       int64_t priority = 0, weight = 0;
       bool conflict = false;
+      Value source;
     };
     SmallVector<Best> best(node.rule.factors.size());
     for (auto [i, value] : llvm::enumerate(node.values)) {
@@ -287,7 +308,7 @@ private:
           if (a.empty() || (agrees && b.size() > a.size()) ||
               (!agrees && other > strength))
             entry.sharding = own, entry.priority = state.priority[d],
-            entry.weight = weight;
+            entry.weight = weight, entry.source = value;
           else if (agrees && a.size() == b.size()) {
             entry.priority = std::min(entry.priority, state.priority[d]);
             entry.weight = std::max(entry.weight, weight);
@@ -335,8 +356,16 @@ private:
           priority = std::max(priority, best[factor].priority);
           weight = std::max(weight, best[factor].weight);
         }
-        proposals[value].push_back(
-            {static_cast<unsigned>(d), wanted, priority, weight});
+        Proposal proposal{static_cast<unsigned>(d), wanted,  priority,
+                          weight,                   nullptr, {}};
+        if (origins) {
+          proposal.via = node.op;
+          for (int axis : wanted.axes)
+            for (int factor : dim)
+              if (llvm::is_contained(factors[factor].axes, axis))
+                proposal.sources.push_back(best[factor].source);
+        }
+        proposals[value].push_back(std::move(proposal));
       }
     }
   }
@@ -360,6 +389,11 @@ private:
       for (Proposal &proposal : list) {
         if (!mayTake(value, state, proposal.dim, proposal.sharding))
           continue;
+        if (origins)
+          for (auto [axis, source] :
+               llvm::zip(proposal.sharding.axes, proposal.sources))
+            if (!state.sharding.uses(axis))
+              origins->addStep(value, axis, source, proposal.via);
         state.sharding.dims[proposal.dim] = proposal.sharding;
         state.priority[proposal.dim] =
             std::max(state.priority[proposal.dim], proposal.priority);
@@ -467,17 +501,27 @@ void mergeCopies(ModuleOp module) {
 }
 
 struct DistPropagate : sheaf::impl::DistPropagateBase<DistPropagate> {
+  using DistPropagateBase::DistPropagateBase;
+
   void runOnOperation() final {
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh))
       return signalPassFailure();
-    // Each round splits functions that have several calls.
+    bool keeps = keepOrigins || !why.empty();
+    // Each round splits functions whose calls differ.
     while (true) {
-      Propagation propagation(getOperation(), *mesh);
+      Origins origins;
+      Propagation propagation(getOperation(), *mesh,
+                              keeps ? &origins : nullptr);
       propagation.run();
       if (propagation.specialise())
         continue;
       propagation.write();
+      if (!why.empty() &&
+          failed(origins.explain(getOperation(), *mesh, why, llvm::outs())))
+        return signalPassFailure();
+      if (keepOrigins)
+        origins.write(getOperation(), *mesh);
       return mergeCopies(getOperation());
     }
   }

@@ -1,6 +1,10 @@
 //===- sheaf-compile.cpp - The driver -------------------------------------===//
 
 #include "compiler/Compile.h"
+#include "compiler/Phases.h"
+#include "compiler/Remarks.h"
+#include "support/Plugins.h"
+#include "passes/sharding/Explain.h"
 #include "support/Version.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -8,9 +12,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
-#include "mlir/Tools/Plugins/DialectPlugin.h"
-#include "mlir/Tools/Plugins/PassPlugin.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
 #include <csignal>
@@ -21,8 +25,8 @@ using sheaf::Floor;
 
 static cl::OptionCategory category("sheaf-compile");
 
-static cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("<model.mlir>"),
-                                  cl::cat(category));
+static cl::list<std::string> inputs(cl::Positional, cl::OneOrMore, cl::desc("<model.mlir>"),
+                                    cl::cat(category));
 static cl::opt<std::string> output("o", cl::desc("Write to FILE (text: default standard output)"),
                                    cl::value_desc("FILE"), cl::cat(category));
 static cl::opt<Floor> emit(
@@ -77,6 +81,26 @@ static cl::opt<std::string> explain(
     cl::desc("Print every collective of a step, what it costs and why it is there, and the "
              "memory of a device; =json for programs. Without -o nothing is written"),
     cl::value_desc("json"), cl::cat(category));
+static cl::opt<std::string> strategy("strategy",
+                                     cl::desc("A file with the strategy, rows such as 'parameter mlp "
+                                              "-> tp', instead of --zero, --zero-group and "
+                                              "--sequence-parallel"),
+                                     cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<std::string> why(
+    "why",
+    cl::desc("Print where each axis of a value's sharding came from, and no more: %name or "
+             "@function:%name as in the file, a parameter, the role of a batch argument, LINE or "
+             "FILE:LINE"),
+    cl::value_desc("VALUE"), cl::cat(category));
+static cl::opt<int64_t> strict(
+    "strict",
+    cl::desc("Refuse to move a value without an annotation that asks for it where a device sends "
+             "more than BYTES; the error says which annotation avoids it"),
+    cl::value_desc("BYTES"), cl::init(-1), cl::cat(category));
+static cl::opt<bool> diff("diff",
+                          cl::desc("Compare two files of --explain=json: what the second has more "
+                                   "or less. Exit 0: no difference, 1: some, or an error"),
+                          cl::cat(category));
 static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
                                      cl::init(1), cl::cat(category));
 static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
@@ -99,6 +123,22 @@ static cl::opt<bool> printFusion(
 static cl::opt<std::string> dumpPhases("dump-phases-to",
                                        cl::desc("Write the IR after each phase to DIR"),
                                        cl::value_desc("DIR"), cl::cat(category));
+static cl::opt<std::string> remarks(
+    "remarks", cl::ValueOptional,
+    cl::desc("Say what was fused, sharded and placed, and what not and why; =REGEX: of the "
+             "categories that match"),
+    cl::value_desc("REGEX"), cl::cat(category));
+static cl::opt<std::string> remarksOutput("remarks-output",
+                                          cl::desc("Write the remarks to FILE, as YAML for opt-viewer"),
+                                          cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<std::string> crashReproducer(
+    "crash-reproducer",
+    cl::desc("Where the module is written that the compiler crashed on; '': nowhere "
+             "(sheaf-compile-crash.mlir)"),
+    cl::value_desc("FILE"), cl::init("sheaf-compile-crash.mlir"), cl::cat(category));
+static cl::list<std::string> passAt("pass-at",
+                                    cl::desc("Run a pass pipeline at a point, one of those below"),
+                                    cl::value_desc("POINT:PIPELINE"), cl::cat(category));
 static cl::list<std::string> dialectPlugins("load-dialect-plugin",
                                             cl::desc("Load a plugin with dialects"),
                                             cl::value_desc("FILE"), cl::cat(category));
@@ -133,6 +173,14 @@ static Scalar scalars[] = {
     {"clip", 1, "Largest norm of all gradients; 0: no clipping (1)", 1e30},
     {"momentum", 0, "SGD: momentum (0)", 1}};
 
+/// The points that --pass-at knows, under the options.
+static std::string describePoints() {
+  std::string text = "\nPoints, in their order, for --pass-at and for plugins:\n";
+  for (const sheaf::Point &point : sheaf::getPoints())
+    text += llvm::formatv("  {0,-10} - {1}\n", point.name.data(), point.meaning.data());
+  return text;
+}
+
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "sheaf-compile: " << message << "\n";
   return 1;
@@ -165,6 +213,23 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
   return true;
 }
 
+/// Reads two explanations and writes what differs.
+static int printDiff() {
+  llvm::SmallVector<llvm::json::Object> sides;
+  for (const std::string &file : inputs) {
+    std::string error;
+    std::unique_ptr<llvm::MemoryBuffer> buffer = mlir::openInputFile(file, &error);
+    if (!buffer)
+      return fail(error);
+    llvm::Expected<llvm::json::Object> side =
+        sheaf::sharding::parseExplanation(buffer->getBuffer());
+    if (!side)
+      return fail(file + ": " + llvm::toString(side.takeError()));
+    sides.push_back(std::move(*side));
+  }
+  return sheaf::sharding::printDifferences(sides[0], sides[1], llvm::outs());
+}
+
 static std::string number(double value) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::format("%g", value);
@@ -180,10 +245,19 @@ int main(int argc, char **argv) {
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();
   sheaf::registerSheafPasses();
+  const std::string points = describePoints();
+  cl::extrahelp help(points);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter(sheaf::printVersion);
   cl::ParseCommandLineOptions(argc, argv,
                               "Compiles the training step of a model to an artifact\n");
+
+  if (inputs.size() != (diff ? 2 : 1))
+    return fail(llvm::Twine("found ") + llvm::Twine(inputs.size()) + " files, expected " +
+                (diff ? "two explanations: --diff A.json B.json" : "one model"));
+  if (diff)
+    return printDiff();
+  const std::string input = inputs.front();
 
   sheaf::CompileOptions options;
   options.emit = emit;
@@ -194,6 +268,18 @@ int main(int argc, char **argv) {
   options.printFusion = printFusion;
   options.dumpPhasesTo = dumpPhases;
   options.codegen.cpu = cpu;
+  options.crashReproducer = crashReproducer;
+  options.command.assign(argv, argv + argc);
+  options.input = input;
+  for (llvm::StringRef text : passAt) {
+    auto [point, pipeline] = text.split(':');
+    auto points = llvm::map_range(sheaf::getPoints(),
+                                  [](const sheaf::Point &point) { return llvm::StringRef(point.name); });
+    if (!llvm::is_contained(points, point) || pipeline.empty())
+      return fail("--pass-at=" + text + ": expected POINT:PIPELINE with a point of " +
+                  llvm::join(points, ", "));
+    options.attached.emplace_back(point.str(), pipeline.str());
+  }
   if (target != "cpu")
     return fail(llvm::Twine("unknown target '") + target + "', expected 'cpu'");
   if (precision != "fp32")
@@ -213,6 +299,17 @@ int main(int argc, char **argv) {
   options.zero = zero;
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
+  options.strategy = strategy;
+  options.why = why;
+  options.strict = strict;
+  if (!strategy.empty() && (zero || zeroGroup || sequenceParallel))
+    return fail("--strategy is given, so --zero, --zero-group and --sequence-parallel are not; "
+                "write them as rows");
+  if (why.getNumOccurrences() && (why.empty() || !output.empty()))
+    return fail("--why answers on standard output and compiles nothing: give it a value, and no "
+                "-o");
+  if (strict.getNumOccurrences() && strict < 0)
+    return fail("--strict is " + llvm::Twine(strict) + ", expected bytes, 0 or more");
   if (zeroMinBytes < 0)
     return fail("--zero-min-bytes must be at least 0");
   options.zeroMinBytes = zeroMinBytes;
@@ -243,6 +340,7 @@ int main(int argc, char **argv) {
                                                        "--reference=f64");
     options.reference = true;
     options.mesh.clear();
+    options.strategy.clear();
     options.wide = reference == "f64";
     options.codegen.optLevel = 0;
   }
@@ -258,7 +356,7 @@ int main(int argc, char **argv) {
     options.scalars[scalar.option.ArgStr.str()] = std::string(text);
   }
   bool isText = options.emit < Floor::Object;
-  bool explains = explain.getNumOccurrences() != 0;
+  bool explains = explain.getNumOccurrences() != 0 || !why.empty();
   if (output.empty() && !isText && !explains)
     return fail("an artifact needs a file: give -o FILE");
   // Standard output is the explanation's. A copy: the linker inside resets all
@@ -267,20 +365,12 @@ int main(int argc, char **argv) {
 
   mlir::DialectRegistry registry;
   sheaf::registerSheafDialects(registry);
-  for (const std::string &file : dialectPlugins) {
-    llvm::Expected<mlir::DialectPlugin> plugin = mlir::DialectPlugin::load(file);
-    if (!plugin)
-      return fail("cannot load plugin '" + file + "': " +
-                  llvm::toString(plugin.takeError()));
-    plugin->registerDialectRegistryCallbacks(registry);
-  }
-  for (const std::string &file : passPlugins) {
-    llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(file);
-    if (!plugin)
-      return fail("cannot load plugin '" + file + "': " +
-                  llvm::toString(plugin.takeError()));
-    plugin->registerPassRegistryCallbacks();
-  }
+  for (const std::string &file : dialectPlugins)
+    if (llvm::Error error = sheaf::loadDialectPlugin(file, registry))
+      return fail(llvm::toString(std::move(error)));
+  for (const std::string &file : passPlugins)
+    if (llvm::Error error = sheaf::loadPassPlugin(file))
+      return fail(llvm::toString(std::move(error)));
   mlir::DefaultTimingManager timingManager;
   mlir::applyDefaultTimingManagerCLOptions(timingManager);
   mlir::TimingScope timing = timingManager.getRootScope();
@@ -288,6 +378,10 @@ int main(int argc, char **argv) {
   // A diagnostic points into the user's file; the op in full can be a whole module.
   context.printOpOnDiagnostic(false);
   std::string error;
+  if ((remarks.getNumOccurrences() || !remarksOutput.empty()) &&
+      failed(sheaf::enableRemarks(context, remarks.empty() ? ".*" : remarks.getValue(),
+                                  remarks.getNumOccurrences() != 0, remarksOutput, error)))
+    return fail(error);
   std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &error);
   if (!file)
     return fail(error);

@@ -99,6 +99,25 @@ int64_t Planner::localElements(const Shape &shape, const State &state) const {
   return elements;
 }
 
+double Planner::seconds(MoveKind kind, const Axes &axes, double bytes) const {
+  if (kind == MoveKind::Slice || kind == MoveKind::MakePartial)
+    return kCopyStart + bytes / kCopyBandwidth;
+  double group = 1, latency = 0,
+         bandwidth = std::numeric_limits<double>::infinity();
+  for (int axis : axes) {
+    group *= mesh[axis].size;
+    latency = std::max(latency, mesh[axis].link.latency);
+    bandwidth = std::min(bandwidth, mesh[axis].link.bandwidth);
+  }
+  double steps = std::log2(group);
+  if (kind == MoveKind::AllReduce)
+    steps *= 2;
+  if (kind == MoveKind::Permute)
+    steps = group = 1;
+  return kStart * (1 + kGroupStart * std::log2(group)) + steps * latency +
+         bytes / bandwidth;
+}
+
 std::vector<Move> Planner::movesFrom(const Shape &shape, int64_t elementBytes,
                                      const State &from, const Axes &allowed,
                                      int64_t bound) const {
@@ -129,14 +148,11 @@ std::vector<Move> Planner::movesFrom(const Shape &shape, int64_t elementBytes,
     if (afterBytes > bound)
       return;
     Move move{kind, std::move(axes), dim, toDim, std::move(after), 0, 0};
-    double group = 1, latency = 0,
-           bandwidth = std::numeric_limits<double>::infinity();
-    for (int axis : move.axes) {
+    double group = 1;
+    for (int axis : move.axes)
       group *= mesh[axis].size;
-      latency = std::max(latency, mesh[axis].link.latency);
-      bandwidth = std::min(bandwidth, mesh[axis].link.bandwidth);
-    }
-    double share = (group - 1) / group, steps = std::log2(group);
+    double share = (group - 1) / group;
+    Axes over = move.axes;
     switch (kind) {
     case MoveKind::AllGather:
       move.bytes = share * afterBytes;
@@ -147,29 +163,23 @@ std::vector<Move> Planner::movesFrom(const Shape &shape, int64_t elementBytes,
       break;
     case MoveKind::AllReduce:
       move.bytes = 2 * share * localBytes;
-      steps *= 2;
       break;
-    case MoveKind::Permute: {
-      // Over the slowest of the axes whose place changes.
-      steps = 1;
+    case MoveKind::Permute:
+      // Over the axes whose place changes.
       move.bytes = localBytes;
       for (const State *side : {&from, static_cast<const State *>(&move.after)})
         for (size_t i = 0; i < from.dims.size(); ++i)
           if (from.dims[i] != move.after.dims[i])
-            for (int axis : side->dims[i]) {
-              latency = std::max(latency, mesh[axis].link.latency);
-              bandwidth = std::min(bandwidth, mesh[axis].link.bandwidth);
-            }
+            over.insert(over.end(), side->dims[i].begin(), side->dims[i].end());
       break;
-    }
     case MoveKind::Slice:
     case MoveKind::MakePartial:
-      move.cost = kCopyStart + afterBytes / kCopyBandwidth;
-      moves.push_back(std::move(move));
-      return;
+      move.bytes = afterBytes;
+      break;
     }
-    move.cost = kStart * (1 + kGroupStart * std::log2(group)) +
-                steps * latency + move.bytes / bandwidth;
+    move.cost = seconds(kind, over, move.bytes);
+    if (kind == MoveKind::Slice || kind == MoveKind::MakePartial)
+      move.bytes = 0;
     moves.push_back(std::move(move));
   };
 

@@ -111,6 +111,11 @@ public:
   /// The size of a dimension's local part: ceil(size / devices).
   int64_t localSize(int64_t size, const std::vector<int> &axes) const;
 
+  /// Seconds that a collective takes over `axes` in which a device sends `bytes`
+  /// (for a local move: writes so many).
+  double seconds(MoveKind kind, const std::vector<int> &axes,
+                 double bytes) const;
+
   /// Every single move out of a state whose local value has at most `bound`
   /// bytes afterwards, with the axes in `allowed` only.
   std::vector<Move> movesFrom(const std::vector<int64_t> &shape,

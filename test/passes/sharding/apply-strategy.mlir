@@ -6,11 +6,11 @@
 // an entry is left alone.
 // CHECK: dist.mesh @mesh ["dp" = 2 memory, "tp" = 2 memory]
 // CHECK-LABEL: func.func @step
-// CHECK-SAME: %arg0: tensor<32x16xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>, nn.param
-// CHECK-SAME: %arg1: tensor<32x16xf32> {dist.sharding = #dist.sharding<[{"tp", "dp"}, {}]>, nn.state
-// CHECK-SAME: %arg2: tensor<8x4xi32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>, nn.batch
-// CHECK-SAME: tensor<32x16xf32> {dist.sharding = #dist.sharding<[{"tp"}, {}]>, nn.result = ["parameter", "w"]}
-// CHECK-SAME: tensor<32x16xf32> {dist.sharding = #dist.sharding<[{"tp", "dp"}, {}]>, nn.result = ["moment1", "w"]}
+// CHECK-SAME: %arg0: tensor<32x16xf32> {dist.because = {tp = "strategy: parameter vocab -> tp"}, dist.sharding = #dist.sharding<[{"tp"}, {}]>, nn.param
+// CHECK-SAME: %arg1: tensor<32x16xf32> {dist.because = {dp = "strategy: state largest -> dp", tp = "strategy: parameter vocab -> tp"}, dist.sharding = #dist.sharding<[{"tp", "dp"}, {}]>, nn.state
+// CHECK-SAME: %arg2: tensor<8x4xi32> {dist.because = {dp = "strategy: batch batch -> dp"}, dist.sharding = #dist.sharding<[{"dp"}, {}]>, nn.batch
+// CHECK-SAME: tensor<32x16xf32> {dist.because = {{{[^}]*}}}, dist.sharding = #dist.sharding<[{"tp"}, {}]>, nn.result = ["parameter", "w"]}
+// CHECK-SAME: tensor<32x16xf32> {dist.because = {{{[^}]*}}}, dist.sharding = #dist.sharding<[{"tp", "dp"}, {}]>, nn.result = ["moment1", "w"]}
 // The gradient is wanted in shards: the optimizer's state is.
 // CHECK: %[[G:.*]] = nn.gather_grad
 // CHECK: %[[S:.*]] = dist.constraint %[[G]] <[{"tp", "dp"}, {}]> because "ZeRO-1: optimizer state is sharded, so is the gradient"
@@ -19,15 +19,15 @@
 
 // Parameters are gathered in the inner group for each use, but not for the optimizer's.
 // HYBRID-LABEL: func.func @step
-// HYBRID-SAME: %arg0: tensor<32x16xf32> {dist.sharding = #dist.sharding<[{"tp", "dp":(2)2}, {}]>, nn.param
+// HYBRID-SAME: %arg0: tensor<32x16xf32> {dist.because = {"dp:(2)2" = "strategy: weight largest -> dp:(2)2", tp = {{[^}]*}}}, dist.sharding = #dist.sharding<[{"tp", "dp":(2)2}, {}]>, nn.param
 // HYBRID: %[[W:.*]] = dist.constraint %arg0 <[{"tp"}, {}]> because "ZeRO-3: weights are gathered for use"
 // HYBRID: nn.embedding %[[W]]
 // HYBRID: nn.sgd %arg0
 
 // Values with axes batch, seq and embed.
 // SEQUENCE-LABEL: func.func @step
-// SEQUENCE: nn.embedding {{.*}} {dist.shardings = [#dist.sharding<[{?}, {"tp", ?} p1, {?}]>]}
-// SEQUENCE: nn.mul {{.*}} {dist.shardings = [#dist.sharding<[{?}, {"tp", ?} p1, {?}]>]}
+// SEQUENCE: nn.embedding {{.*}} {dist.because = {tp = "strategy: value seq of batch, embed -> tp priority 1"}, dist.shardings = [#dist.sharding<[{?}, {"tp", ?} p1, {?}]>]}
+// SEQUENCE: nn.mul {{.*}}, dist.shardings = [#dist.sharding<[{?}, {"tp", ?} p1, {?}]>]}
 // SEQUENCE: nn.gather_grad
 // SEQUENCE-NOT: dist.shardings
 // SEQUENCE: return
@@ -48,7 +48,7 @@ func.func @step(%w: tensor<32x16xf32> {nn.param = #nn.param<"w", axes = [vocab, 
 
 // A dimension of three things one after another is cut in whole heads of each.
 // CHECK-LABEL: func.func @blocks
-// CHECK-SAME: %arg0: tensor<8x24xf32> {dist.sharding = #dist.sharding<[{}, {"tp"} blocks 3]>
+// CHECK-SAME: %arg0: tensor<8x24xf32> {{.*}}dist.sharding = #dist.sharding<[{}, {"tp"} blocks 3]>
 func.func @blocks(%w: tensor<8x24xf32> {nn.param = #nn.param<"w", axes = [embed, heads], init = constant(0)>}) -> tensor<8x2x4xf32> {
   %0 = nn.reshape %w : tensor<8x24xf32> -> tensor<8x3x2x4xf32>
   %1 = nn.slice %0 offsets [0, 1, 0, 0] sizes [8, 1, 2, 4] : (tensor<8x3x2x4xf32>) -> tensor<8x1x2x4xf32>
@@ -60,7 +60,7 @@ func.func @blocks(%w: tensor<8x24xf32> {nn.param = #nn.param<"w", axes = [embed,
 
 // Samples of each of two microbatches.
 // CHECK-LABEL: func.func @microbatches
-// CHECK-SAME: %arg0: tensor<8x4xi32> {dist.sharding = #dist.sharding<[{"dp"} blocks 2, {}]>
+// CHECK-SAME: %arg0: tensor<8x4xi32> {{.*}}dist.sharding = #dist.sharding<[{"dp"} blocks 2, {}]>
 func.func @microbatches(%tokens: tensor<8x4xi32> {nn.batch = "tokens"}) {
   nn.microbatches 2 slices(%tokens : tensor<8x4xi32>) {
   ^bb0(%k: tensor<i32>, %part: tensor<4x4xi32>):

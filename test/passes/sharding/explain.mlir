@@ -19,12 +19,14 @@ func.func private @layer(%p: tensor<8xf32, #dist.partial<["dp"], sum>>) -> tenso
 // CHECK-NEXT: "elements": 8,
 // CHECK-NEXT: "group": 4,
 // CHECK-NEXT: "kind": "all-reduce",
+// CHECK-NEXT: "layer": "layer",
 // CHECK-NEXT: "op": "nn.einsum",
 // CHECK-NEXT: "phase": "backward",
 // CHECK-NEXT: "reason": {
 // CHECK-NEXT: "kind": "partial result",
 // CHECK-NEXT: "text": "why"
 // CHECK-NEXT: },
+// CHECK-NEXT: "seconds": {{[0-9.e-]+}},
 // CHECK-NEXT: "wire_bytes": 48
 // CHECK-NOT: "kind": "all-gather"
 func.func @step(%p: tensor<8xf32, #dist.partial<["dp"], sum>>, %x: tensor<8xf32>) {

@@ -1,0 +1,247 @@
+//===- Strategy.cpp - A strategy as a table -----------------------------===//
+
+#include "passes/sharding/Strategy.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Origins.h"
+#include "support/Nearest.h"
+
+using namespace mlir;
+using namespace sheaf;
+using namespace sheaf::sharding;
+
+/// Axes of the mesh that a table may name whether the mesh has them or not.
+static constexpr llvm::StringLiteral kMeshAxes[] = {"pp", "dp", "cp", "tp", "ep"};
+static constexpr llvm::StringLiteral kLogicalAxes[] = {
+    "batch", "seq", "embed", "heads", "kv_heads", "head_dim", "mlp", "vocab", "expert"};
+static constexpr llvm::StringLiteral kBatchAxes[] = {"batch", "seq"};
+static constexpr std::pair<llvm::StringLiteral, StrategyRow::What> kWords[] = {
+    {"parameter", StrategyRow::Parameter}, {"batch", StrategyRow::Batch},
+    {"value", StrategyRow::Value},         {"state", StrategyRow::State},
+    {"gradient", StrategyRow::Gradient},   {"weight", StrategyRow::Weight}};
+
+std::string StrategyRow::describe() const {
+  std::string place = placeOf(loc);
+  return "strategy: " + text + (place.empty() ? "" : " at " + place);
+}
+
+std::string sharding::builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
+                                      int64_t devices) {
+  std::string table = "parameter heads -> tp\n"
+                      "parameter kv_heads -> tp shared\n"
+                      "parameter mlp -> tp\n"
+                      "parameter vocab -> tp\n"
+                      "batch batch -> dp\n";
+  if (sequenceParallel)
+    table += "value seq of batch, embed -> tp priority 1\n";
+  if (zeroGroup == 1)
+    return table;
+  std::string axes = "dp";
+  if (zeroGroup > 1 && zeroGroup < devices)
+    axes += ":(" + std::to_string(devices / zeroGroup) + ")" + std::to_string(zeroGroup);
+  static constexpr llvm::StringLiteral stages[] = {"state", "gradient", "weight"};
+  for (int stage = 0; stage < zero; ++stage)
+    table += stages[stage].str() + " largest -> " + axes + "\n";
+  return table;
+}
+
+namespace {
+class Reader {
+public:
+  Reader(StringRef file, ModuleOp module, dist::MeshOp mesh)
+      : file(file), module(module), mesh(mesh) {
+    llvm::append_range(logicalAxes, kLogicalAxes);
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      for (unsigned i = 0; i < function.getNumArguments(); ++i)
+        if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+          for (auto axis : param.getAxes())
+            if (axis != "_" && !llvm::is_contained(logicalAxes, axis.getValue()))
+              logicalAxes.push_back(axis.getValue());
+    for (auto axis : mesh.getAxes().getAsRange<dist::MeshAxisAttr>())
+      meshAxes.push_back(axis.getName().getValue());
+    onMesh = meshAxes.size();
+    for (StringRef axis : kMeshAxes)
+      if (!llvm::is_contained(meshAxes, axis))
+        meshAxes.push_back(axis);
+  }
+
+  FailureOr<StrategyTable> read(StringRef text) {
+    StrategyTable table;
+    for (line = 1; !text.empty(); ++line) {
+      std::tie(row, text) = text.split('\n');
+      rest = row.take_until([](char c) { return c == '#'; }).rtrim();
+      if (rest.trim().empty())
+        continue;
+      std::string written = rest.trim().str();
+      StrategyRow next{StrategyRow::Parameter, {}, {}, {}, false, 0, here(rest.ltrim()), written};
+      if (failed(readRow(next)))
+        return failure();
+      for (const StrategyRow &other : table)
+        if (other.what == next.what && other.axis == next.axis && other.of == next.of) {
+          InFlightDiagnostic error = emitError(next.loc) << "'" << written << "' gives what '"
+                                                         << other.text << "' gave already";
+          error.attachNote(other.loc) << "leave one of the two out";
+          return failure();
+        }
+      table.push_back(std::move(next));
+    }
+    if (table.empty()) {
+      emitError(at(1, 1)) << "has no rows, expected for instance 'parameter mlp -> tp'";
+      return failure();
+    }
+    return check(table);
+  }
+
+private:
+  StringRef file, row, rest;
+  unsigned line = 1;
+  ModuleOp module;
+  dist::MeshOp mesh;
+  SmallVector<StringRef> logicalAxes, meshAxes;
+  size_t onMesh = 0;
+
+  Location at(unsigned row, unsigned column) {
+    if (file.empty())
+      return UnknownLoc::get(module.getContext());
+    return FileLineColLoc::get(module.getContext(), file, row, column);
+  }
+  Location here(StringRef token) { return at(line, token.data() - row.data() + 1); }
+
+  /// The next word: letters, or one of `->`, `,`.
+  StringRef word() {
+    rest = rest.ltrim();
+    size_t size = rest.starts_with("->")  ? 2
+                  : rest.starts_with(",") ? 1
+                                          : std::min(rest.find_first_of(" \t,"), rest.size());
+    StringRef token = rest.take_front(size);
+    rest = rest.drop_front(size);
+    return token;
+  }
+
+  LogicalResult expected(StringRef found, const Twine &what, ArrayRef<StringRef> candidates = {}) {
+    InFlightDiagnostic error = emitError(here(found));
+    if (found.empty())
+      error << "the row ends";
+    else
+      error << "found '" << found << "'";
+    error << ", expected " << what;
+    if (std::optional<StringRef> near = nearest(found, candidates); near && !found.empty())
+      error << "; did you mean '" << *near << "'?";
+    return failure();
+  }
+
+  static std::string listOf(ArrayRef<StringRef> words) {
+    std::string text;
+    for (auto [i, word] : llvm::enumerate(words))
+      text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + word.str();
+    return text;
+  }
+
+  LogicalResult readAxis(std::string &axis, ArrayRef<StringRef> known) {
+    StringRef token = word();
+    if (!llvm::is_contained(known, token))
+      return expected(token, "a logical axis: " + listOf(known), known);
+    axis = token.str();
+    return success();
+  }
+
+  LogicalResult readMeshAxis(StrategyRow &next) {
+    StringRef token = word();
+    auto [name, part] = token.split(':');
+    if (!llvm::is_contained(meshAxes, name))
+      return expected(name, "an axis of the mesh: " + listOf(meshAxes), meshAxes);
+    int64_t outer = 1, size = 0;
+    if (name.size() != token.size()) {
+      StringRef outerText, sizeText;
+      std::tie(outerText, sizeText) = part.split(')');
+      if (!outerText.consume_front("(") || outerText.getAsInteger(10, outer) ||
+          sizeText.getAsInteger(10, size) || outer < 1 || size < 1)
+        return expected(token, "an axis, or a part of one with the devices outside of it and its "
+                               "own, as in dp:(2)4");
+    }
+    size_t number = llvm::find(meshAxes, name) - meshAxes.begin();
+    if (number >= onMesh)
+      return success();
+    int64_t devices = mesh.lookup(name).getSize();
+    if (size != 0 && devices % (outer * size) != 0)
+      return emitError(here(token)) << "'" << token << "' is a part of " << name << ", whose "
+                                    << devices << " devices are not a multiple of " << outer
+                                    << " * " << size;
+    if (outer == 1 && size == devices)
+      size = 0;
+    if (devices > 1 && size != 1)
+      next.meshAxes.push_back(dist::AxisAttr::get(
+          module.getContext(), StringAttr::get(module.getContext(), name), outer, size));
+    return success();
+  }
+
+  LogicalResult readRow(StrategyRow &next) {
+    StringRef what = word();
+    SmallVector<StringRef> words;
+    bool found = false;
+    for (auto [name, kind] : kWords) {
+      words.push_back(name);
+      if (what == name)
+        next.what = kind, found = true;
+    }
+    if (!found)
+      return expected(what, listOf(words), words);
+    if (next.what >= StrategyRow::State) {
+      StringRef token = word();
+      if (token != "largest")
+        return expected(token, "'largest'", {StringRef("largest")});
+    } else if (failed(readAxis(next.axis, next.what == StrategyRow::Batch
+                                              ? SmallVector<StringRef>(std::begin(kBatchAxes), std::end(kBatchAxes))
+                                              : logicalAxes))) {
+      return failure();
+    }
+    StringRef token = word();
+    if (next.what == StrategyRow::Value && token == "of")
+      do {
+        if (failed(readAxis(next.of.emplace_back(), logicalAxes)))
+          return failure();
+        token = word();
+      } while (token == ",");
+    if (token != "->")
+      return expected(token, next.what == StrategyRow::Value && next.of.empty()
+                                 ? "'of' and the other axes of the values, or '->'"
+                                 : "'->'");
+    do {
+      if (failed(readMeshAxis(next)))
+        return failure();
+      token = word();
+    } while (token == ",");
+    if (next.what == StrategyRow::Parameter && token == "shared") {
+      next.shared = true;
+      token = word();
+    } else if (next.what == StrategyRow::Value && token == "priority") {
+      token = word();
+      if (token.getAsInteger(10, next.priority) || next.priority < 0)
+        return expected(token, "a priority: 0, the strongest, or more");
+      token = word();
+    }
+    if (!token.empty())
+      return expected(token, "the end of the row");
+    return success();
+  }
+
+  /// The rows for the largest dimension belong together.
+  FailureOr<StrategyTable> check(StrategyTable &table) {
+    const StrategyRow *rows[3] = {};
+    for (const StrategyRow &row : table)
+      if (row.what >= StrategyRow::State)
+        rows[row.what - StrategyRow::State] = &row;
+    for (int i = 1; i < 3; ++i)
+      if (rows[i] && (!rows[i - 1] || rows[i - 1]->meshAxes != rows[i]->meshAxes)) {
+        emitError(rows[i]->loc) << "'" << rows[i]->text << "' needs '" << kWords[i + 2].first
+                                << " largest' over the same axes, expected that row, too";
+        return failure();
+      }
+    return std::move(table);
+  }
+};
+} // namespace
+
+FailureOr<StrategyTable> sharding::parseStrategy(StringRef text, StringRef file, ModuleOp module,
+                                                 dist::MeshOp mesh) {
+  return Reader(file, module, mesh).read(text);
+}

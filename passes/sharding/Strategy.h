@@ -1,0 +1,60 @@
+//===- Strategy.h - A strategy as a table --------------------*- C++ -*-===//
+//
+// What data, tensor, sequence parallelism and ZeRO have in common: rows that give
+// logical axes, of parameters, of the batch or of other values, axes of the mesh.
+// The strategies that the driver knows are such tables, written here as text; users
+// write their own in a file.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_PASSES_SHARDING_STRATEGY_H
+#define SHEAF_PASSES_SHARDING_STRATEGY_H
+
+#include "passes/sharding/Shardings.h"
+
+namespace sheaf::sharding {
+
+/// One row of a strategy:
+///
+///     parameter AXIS -> MESH AXES [shared]
+///     batch     AXIS -> MESH AXES
+///     value     AXIS of AXIS, ... -> MESH AXES [priority N]
+///     state     largest -> MESH AXES
+///     gradient  largest -> MESH AXES
+///     weight    largest -> MESH AXES
+///
+/// Mesh axes are names or parts of axes (`dp:(2)4`), with commas between them; one
+/// that the mesh lacks shards nothing. `shared`: where the axis does not divide, over
+/// the outermost part of the mesh axis that does. The last three rows add axes to the
+/// largest dimension of the optimizer's state, of accumulators, of weights.
+struct StrategyRow {
+  enum What { Parameter, Batch, Value, State, Gradient, Weight } what;
+  /// The logical axis, empty for the last three.
+  std::string axis;
+  /// The logical axes that a value must have beside it.
+  llvm::SmallVector<std::string, 4> of;
+  /// Those of the mesh alone.
+  llvm::SmallVector<dist::AxisAttr, 2> meshAxes;
+  bool shared = false;
+  int64_t priority = 0;
+  mlir::Location loc;
+  /// As written.
+  std::string text;
+
+  /// For explanations: the row, and where it stands if that is a file.
+  std::string describe() const;
+};
+
+using StrategyTable = std::vector<StrategyRow>;
+
+/// The table of the driver's options, as text. `devices` is the size of dp.
+std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel, int64_t devices);
+
+/// Reads a table. `file` is where it stands, empty for one that is built in; logical
+/// axes are those that the project knows and those of the module's parameters.
+mlir::FailureOr<StrategyTable> parseStrategy(llvm::StringRef text, llvm::StringRef file,
+                                             mlir::ModuleOp module, dist::MeshOp mesh);
+
+} // namespace sheaf::sharding
+
+#endif // SHEAF_PASSES_SHARDING_STRATEGY_H
