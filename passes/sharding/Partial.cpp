@@ -87,12 +87,36 @@ void Plan::build() {
 }
 
 void Plan::planOp(Operation *op) {
-  if (isa<func::CallOp, nn::MicrobatchesOp, dist::ConstraintOp>(op))
+  if (isa<func::CallOp, nn::MicrobatchesOp, dist::ConstraintOp>(op) ||
+      op->getNumRegions() != 0)
     return;
+  // Equal ops on equal shardings have one plan.
+  std::vector<const void *> key{op->getName().getAsOpaquePointer(),
+                                op->getAttrDictionary().getAsOpaquePointer()};
+  bool plain = true;
+  auto add = [&](Value value) {
+    key.push_back(value.getType().getAsOpaquePointer());
+    key.push_back(isFree(value) ? nullptr : &shardingOf(value));
+    plain &= !priorities.contains(value);
+  };
+  llvm::for_each(op->getOperands(), add);
+  llvm::for_each(op->getResults(), add);
+  if (plain) {
+    const OpPlan *&known = equalOps[key];
+    if (!known)
+      known = makePlan(op);
+    if (known)
+      ops[op] = known;
+  } else if (const OpPlan *own = makePlan(op)) {
+    ops[op] = own;
+  }
+}
+
+const OpPlan *Plan::makePlan(Operation *op) {
   SmallVector<Node, 0> nodes;
   appendNodes(op, symbols, nodes);
   if (nodes.empty())
-    return;
+    return nullptr;
   Node &node = nodes.front();
   OpPlan plan;
   plan.rule = node.rule;
@@ -228,7 +252,7 @@ void Plan::planOp(Operation *op) {
       }
   }
   results(factors, plan);
-  ops[op] = &plans.emplace_back(std::move(plan));
+  return &plans.emplace_back(std::move(plan));
 }
 
 //===----------------------------------------------------------------------===//

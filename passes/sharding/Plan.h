@@ -13,6 +13,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Shardings.h"
 #include <deque>
+#include <map>
 
 namespace sheaf::sharding {
 
@@ -125,6 +126,7 @@ public:
 
 private:
   void planOp(mlir::Operation *op);
+  const OpPlan *makePlan(mlir::Operation *op);
   void decidePartial();
   AtomSet throughOp(mlir::Operation *op, const OpPlan &plan,
                     llvm::function_ref<AtomSet(mlir::Value)> of);
@@ -153,6 +155,8 @@ private:
   /// Where one is not 0.
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t>> priorities;
   llvm::DenseMap<mlir::Operation *, const OpPlan *> ops;
+  /// By what an op is and has.
+  std::map<std::vector<const void *>, const OpPlan *> equalOps;
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::func::CallOp>>
       calls;
   llvm::DenseMap<mlir::Operation *, double> runs;

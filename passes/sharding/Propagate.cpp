@@ -257,7 +257,8 @@ private:
       const DimSharding &now = state.sharding.dims[d];
       if (wanted.dims[d] == now)
         continue;
-      if (state.closed[d] && !isGiven)
+      // What is returned otherwise than the value has it is brought there.
+      if (state.closed[d] && wish.site.kind == Site::Result)
         continue;
       if (!state.closed[d] && !mayTake(value, state, d, wanted.dims[d]))
         continue;
@@ -511,10 +512,11 @@ struct DistPropagate : sheaf::impl::DistPropagateBase<DistPropagate> {
     if (failed(mesh))
       return signalPassFailure();
     bool keeps = keepOrigins || !why.empty();
-    // Each round splits functions that have several calls.
+    // Each round splits functions whose calls differ.
     while (true) {
       Origins origins;
-      Propagation propagation(getOperation(), *mesh, keeps ? &origins : nullptr);
+      Propagation propagation(getOperation(), *mesh,
+                              keeps ? &origins : nullptr);
       propagation.run();
       if (propagation.specialise())
         continue;

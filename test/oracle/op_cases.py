@@ -437,6 +437,16 @@ def randoms():
                 lambda k, s, kind=kind, sample_dim=sample_dim:
                     philox.random(kind, (3, 5, 7), k, s, sample_dim))
 
+    # Parts of a tensor of 8 x 6 x 9.
+    for i, begin in enumerate(([0, 0, 0], [5, 1, 2], [7, 4, 6])):
+        for sample_dim in (False, True):
+            add(f"random_part{i}{'_sample_dim' * sample_dim}",
+                {"k": key, "s": stream, "o": i32(begin)},
+                "%r = nn.random uniform %k, %s at %o of [8, 6, 9]"
+                f"{' sample_dim' * sample_dim} : ({{k}}, {{s}}, {{o}}) -> {{r}}",
+                lambda k, s, o, sample_dim=sample_dim: philox.random(
+                    "uniform", (8, 6, 9), k, s, sample_dim)[o[0]:o[0] + 1, o[1]:o[1] + 2, o[2]:o[2] + 3])
+
     def dropout(x, k, s, rate):
         keep = philox.random("uniform", x.shape, k, s, True) >= rate
         return np.where(keep, x / (1 - rate), 0.0)

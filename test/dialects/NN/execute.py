@@ -233,8 +233,9 @@ def evaluate(name, values, properties, types):
                            kind="stable")[..., :properties["k"]]
         return np.take_along_axis(x, order, -1), order
     if short == "random":
-        return philox.random(properties["distribution"], shape, *values,
-                             "sample_dim" in properties)
+        return philox.random(properties["distribution"], shape, *values[:2],
+                             "sample_dim" in properties, *values[2:],
+                             whole=properties.get("whole"))
     raise NotImplementedError(name)
 
 

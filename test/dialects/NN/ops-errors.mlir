@@ -652,6 +652,14 @@ func.func @f(%k: tensor<4xi32>, %s: tensor<i32>) {
 
 // -----
 
+func.func @f(%k: tensor<4xi32>, %s: tensor<i32>, %o: tensor<1xi32>) {
+  // expected-error @+1 {{has offsets of type 'tensor<1xi32>' and 2 sizes, expected one of each for each of the 2 dimensions}}
+  %0 = nn.random normal %k, %s at %o of [8, 8] : (tensor<4xi32>, tensor<i32>, tensor<1xi32>) -> tensor<4x4xf32>
+  return
+}
+
+// -----
+
 func.func @f(%k: tensor<4xi32>, %s: tensor<i32>) {
   // expected-error @+1 {{a scalar has no sample dimension}}
   %0 = nn.random normal %k, %s sample_dim : (tensor<4xi32>, tensor<i32>) -> tensor<f32>
