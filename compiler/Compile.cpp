@@ -66,7 +66,8 @@ private:
   /// Bytes by kind that the step holds on one device, from floor 2; nothing, with a
   /// diagnostic, where it cannot be placed.
   FailureOr<llvm::json::Object> explainWhole();
-  LogicalResult explain(llvm::json::Array collectives, llvm::json::Object whole);
+  LogicalResult explain(llvm::json::Array collectives, llvm::json::Array conflicts,
+                        llvm::json::Object whole);
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -224,7 +225,8 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
 
 /// What a step sends and, now that it is placed, what it holds; `whole` is what it would
 /// on one device.
-LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Object whole) {
+LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Array conflicts,
+                                   llvm::json::Object whole) {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
     return failure();
@@ -233,6 +235,7 @@ LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Ob
     llvm::json::Array totals = sharding::totalsOf(collectives);
     llvm::json::Object all{{"collectives", std::move(collectives)},
                            {"totals", std::move(totals)},
+                           {"conflicts", std::move(conflicts)},
                            {"memory", std::move(memory)}};
     if (!whole.empty())
       all["memory_one_device"] = std::move(whole);
@@ -240,6 +243,7 @@ LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Ob
     return success();
   }
   sharding::printCollectives(collectives, llvm::outs());
+  sharding::printConflicts(conflicts, llvm::outs());
   // Kinds that only one of the two has, too.
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
   std::pair<int64_t, int64_t> sum;
@@ -746,7 +750,7 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (options.emit == Floor::Step)
     return writeText(path);
-  llvm::json::Array collectives;
+  llvm::json::Array collectives, conflicts;
   llvm::json::Object whole;
   // What a device's share is a share of.
   if (explains && options.why.empty() && floor <= Floor::Step && !phases.isSkipping() &&
@@ -767,6 +771,7 @@ LogicalResult Compilation::run(StringRef path) {
       return module.emitError("has no training step to explain; --explain needs a model with "
                               "@loss");
     collectives = sharding::explainCollectives(step);
+    conflicts = sharding::explainConflicts(step);
   }
   if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
     return failure();
@@ -775,7 +780,7 @@ LogicalResult Compilation::run(StringRef path) {
     return success();
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
-  if (explains && failed(explain(std::move(collectives), std::move(whole))))
+  if (explains && failed(explain(std::move(collectives), std::move(conflicts), std::move(whole))))
     return failure();
   if (options.emit == Floor::Device || path.empty())
     return success();

@@ -55,6 +55,8 @@ inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
 /// The same of the arguments of a loop's body.
 inline constexpr llvm::StringLiteral kArgumentOriginsAttr =
     "dist.argument_origins";
+/// On an op on local tensors: wishes of which it could follow one, and which it did.
+inline constexpr llvm::StringLiteral kConflictsAttr = "dist.conflicts";
 /// On a collective: why it is there.
 inline constexpr llvm::StringLiteral kReasonAttr = "dist.reason";
 

@@ -73,6 +73,61 @@ def Dist_ConstraintOp : Dist_Op<"constraint", [Pure, AllTypesMatch<["input", "re
   let hasVerifier = 1;
 }
 
+def Dist_ShardingsAttr : TypedArrayAttrBase<Dist_ShardingAttr, "shardings">;
+
+def Dist_ManualOp : Dist_Op<"manual", [IsolatedFromAbove, RecursiveMemoryEffects,
+    SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "a part of a program that is written for one device";
+  let description = [{
+    The body is what one device does: its arguments are the parts of the inputs that
+    the shardings behind `in` give it, what it yields are its parts of the results,
+    which have the shardings behind `out`. It may hold collectives over any axis. Over
+    an axis that no sharding at the boundary names every device holds the same. On the
+    side of whole tensors it is an op like any other: inputs are brought to where it
+    wants them, and its results propagate. Partitioning puts the body in its place.
+
+    Example:
+
+    ```mlir
+    dist.mesh @mesh ["tp" = 2]
+    func.func @f(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+      %y = dist.manual %x in [#dist.sharding<[{}, {"tp"} ]>] out [#dist.sharding<[{} ]>] {
+      ^bb0(%part: tensor<4x4xf32>):
+        %0 = nn.reduce sum %part dims [1] : (tensor<4x4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
+        %1 = dist.all_reduce sum %0 axes ["tp"] : (tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32>
+        dist.yield %1 : tensor<4xf32>
+      } : (tensor<4x8xf32>) -> tensor<4xf32>
+      return %y : tensor<4xf32>
+    }
+    ```
+  }];
+  let arguments = (ins Variadic<Dist_Tensor>:$inputs, Dist_ShardingsAttr:$in_shardings,
+                       Dist_ShardingsAttr:$out_shardings);
+  let results = (outs Variadic<Dist_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    ($inputs^)? `in` $in_shardings `out` $out_shardings $body attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def Dist_YieldOp : Dist_Op<"yield", [Pure, Terminator, HasParent<"ManualOp">]> {
+  let summary = "the end of a part that is written for one device";
+  let description = [{
+    Gives the device's parts of the results.
+
+    Example:
+
+    ```mlir
+    dist.yield %y : tensor<4xf32>
+    ```
+  }];
+  let arguments = (ins Variadic<Dist_Tensor>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
+}
+
 //===----------------------------------------------------------------------===//
 // Collectives
 //===----------------------------------------------------------------------===//

@@ -140,7 +140,9 @@ verifyAxes(ArrayRef<AxisAttr> axes, MeshOp mesh,
         return emitError() << "uses axis " << axisText(axis) << " twice"
                            << (before == axis
                                    ? std::string()
-                                   : ", the other time as " + axisText(before));
+                                   : ", the other time as " + axisText(before))
+                           << "; leave one of the two out, or shard each by a part of the axis, "
+                              "as in \"dp\":(1)2 and \"dp\":(2)2";
     }
   }
   return success();
@@ -304,6 +306,71 @@ LogicalResult ConstraintOp::verify() {
         "asks for a partial value; a constraint is on a whole one");
   return verifySharding(getSharding(), getType(), *mesh,
                         [&] { return emitOpError(); });
+}
+
+/// The part of a tensor that a device holds.
+static RankedTensorType partOf(RankedTensorType type, ShardingAttr sharding, MeshOp mesh) {
+  SmallVector<int64_t> shape;
+  for (auto [size, dim] : llvm::zip_equal(type.getShape(), sharding.getDims())) {
+    int64_t devices = mesh.getSize(dim.getAxes()), block = size / dim.getBlocks();
+    shape.push_back(dim.getBlocks() * ((block + devices - 1) / devices));
+  }
+  return RankedTensorType::get(shape, type.getElementType());
+}
+
+LogicalResult ManualOp::verify() {
+  FailureOr<MeshOp> mesh = requireMesh(*this);
+  if (failed(mesh))
+    return failure();
+  auto check = [&](StringRef what, TypeRange types, ArrayAttr shardings) -> LogicalResult {
+    if (shardings.size() != types.size())
+      return emitOpError("has ") << types.size() << " " << what << "s and " << shardings.size()
+                                 << " shardings for them, expected one for each";
+    for (auto [i, type, sharding] :
+         llvm::enumerate(types, shardings.getAsRange<ShardingAttr>())) {
+      auto complain = [&, i = i] {
+        return emitOpError() << what << " " << i << " ";
+      };
+      if (failed(verifySharding(sharding, type, *mesh, complain)))
+        return failure();
+      if (!sharding.getPartial().empty())
+        return complain() << "has a sharding that is partial, expected one that is not; reduce "
+                             "it in the body, for instance by dist.all_reduce";
+      for (DimAttr dim : sharding.getDims())
+        if (dim.getOpen())
+          return complain() << "has a sharding with '?', expected all of its axes: the body is "
+                               "written for them";
+    }
+    return success();
+  };
+  return failure(failed(check("input", getInputs().getTypes(), getInShardings())) ||
+                 failed(check("result", getResultTypes(), getOutShardings())));
+}
+
+LogicalResult ManualOp::verifyRegions() {
+  MeshOp mesh = getMesh(*this);
+  Block &block = getBody().front();
+  auto check = [&](StringRef what, TypeRange parts, TypeRange types,
+                   ArrayAttr shardings) -> LogicalResult {
+    if (parts.size() != types.size())
+      return emitOpError("has a body with ")
+             << parts.size() << " " << what << "s, expected " << types.size();
+    for (auto [i, part, type, sharding] :
+         llvm::enumerate(parts, types, shardings.getAsRange<ShardingAttr>())) {
+      RankedTensorType expected = partOf(cast<RankedTensorType>(type), sharding, mesh);
+      if (part != expected)
+        return emitOpError("has a body whose ")
+               << what << " " << i << " is " << part << ", expected a device's part of " << type
+               << ", " << expected
+               << (getPartial(part) ? "; reduce it first, for instance by dist.all_reduce" : "");
+    }
+    return success();
+  };
+  return failure(
+      failed(check("argument", block.getArgumentTypes(), getInputs().getTypes(),
+                   getInShardings())) ||
+      failed(check("yielded value", block.getTerminator()->getOperandTypes(), getResultTypes(),
+                   getOutShardings())));
 }
 
 //===----------------------------------------------------------------------===//

@@ -331,7 +331,8 @@ LogicalResult Lowering::check() {
         return mesh.emitOpError("has another order of devices than their numbers; ranks are "
                                 "placed by the launcher, expected no `devices`");
   WalkResult result = module.walk([&](Operation *op) {
-    if (isa<dist::ConstraintOp>(op)) {
+    op->removeAttr(dist::kConflictsAttr); // Told; kernels are compared below.
+    if (isa<dist::ConstraintOp, dist::ManualOp>(op)) {
       op->emitOpError("is a wish on whole tensors; run dist-partition first");
       return WalkResult::interrupt();
     }

@@ -6,6 +6,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/autodiff/LayerFunctions.h"
 #include "passes/sharding/Explain.h"
+#include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "llvm/ADT/MapVector.h"
@@ -31,7 +32,7 @@ struct Explanation {
   func::FuncOp entry;
   llvm::json::Array list;
   /// How often each op runs, in the order in which they first do.
-  llvm::MapVector<Operation *, int64_t> times;
+  llvm::MapVector<Operation *, int64_t> times, conflicts;
   SymbolTableCollection symbols;
 
   static StringRef phaseOf(Operation *op) {
@@ -213,6 +214,8 @@ struct Explanation {
     for (Operation &op : block) {
       if (isa<dist::CollectiveOpInterface>(op))
         times[&op] += count;
+      else if (op.hasAttr(dist::kConflictsAttr))
+        conflicts[&op] += count;
       if (auto call = dyn_cast<func::CallOp>(op)) {
         auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
             call, call.getCalleeAttr());
@@ -269,6 +272,54 @@ llvm::json::Array sharding::explainCollectives(func::FuncOp entry) {
   for (auto [op, count] : explanation.times)
     explanation.add(cast<dist::CollectiveOpInterface>(op), count);
   return std::move(explanation.list);
+}
+
+llvm::json::Array sharding::explainConflicts(func::FuncOp entry) {
+  Explanation explanation;
+  explanation.entry = entry;
+  explanation.visit(entry.front(), 1);
+  llvm::json::Array list;
+  for (auto [op, count] : explanation.conflicts)
+    for (auto conflict :
+         op->getAttrOfType<ArrayAttr>(dist::kConflictsAttr).getAsRange<DictionaryAttr>()) {
+      llvm::json::Array candidates;
+      for (auto candidate : conflict.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>()) {
+        llvm::json::Object object{{"what", candidate.getAs<StringAttr>("what").getValue()}};
+        if (auto seconds = candidate.getAs<FloatAttr>("seconds"))
+          object["seconds"] = seconds.getValueAsDouble();
+        candidates.push_back(std::move(object));
+      }
+      llvm::json::Object object{{"op", op->getName().getStringRef()},
+                                {"loc", placeOf(op->getLoc())},
+                                {"count", count},
+                                {"phase", Explanation::phaseOf(op)},
+                                {"candidates", std::move(candidates)},
+                                {"choice", conflict.getAs<IntegerAttr>("choice").getInt()},
+                                {"by", conflict.getAs<StringAttr>("by").getValue()}};
+      if (StringRef layer = explanation.layerOf(op); !layer.empty())
+        object["layer"] = layer;
+      list.push_back(std::move(object));
+    }
+  return list;
+}
+
+void sharding::printConflicts(const llvm::json::Array &conflicts, raw_ostream &os) {
+  if (!conflicts.empty())
+    os << "wishes that could not all be followed\n";
+  for (const llvm::json::Value &value : conflicts) {
+    const llvm::json::Object &conflict = *value.getAsObject();
+    os << *conflict.getString("op") << " at " << *conflict.getString("loc") << ", by "
+       << *conflict.getString("by") << ":";
+    int64_t choice = *conflict.getInteger("choice");
+    for (auto [i, item] : llvm::enumerate(*conflict.getArray("candidates"))) {
+      const llvm::json::Object &candidate = *item.getAsObject();
+      os << (i ? ", " : " ") << (static_cast<int64_t>(i) == choice ? "followed " : "not ")
+         << *candidate.getString("what");
+      if (std::optional<double> seconds = candidate.getNumber("seconds"))
+        os << llvm::formatv(" ({0:f1} us)", 1e6 * *seconds);
+    }
+    os << "\n";
+  }
 }
 
 static std::string axesOf(const llvm::json::Object &entry) {

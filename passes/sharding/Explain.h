@@ -27,6 +27,12 @@ double bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh);
 /// module has no mesh.
 llvm::json::Array explainCollectives(mlir::func::FuncOp entry);
 
+/// Where an op of the entry could not follow all wishes: for each an object with op, loc,
+/// count, phase, `layer` where it stands in one, `candidates` (what each wants, and the
+/// seconds that values are moved if it is followed, where cost decided), `choice` (its
+/// number), `by` (priority, cost or size).
+llvm::json::Array explainConflicts(mlir::func::FuncOp entry);
+
 /// For each set of axes an object with axes, count, wire_bytes and seconds of a step.
 /// Scalars are left out.
 llvm::json::Array totalsOf(const llvm::json::Array &collectives);
@@ -40,6 +46,9 @@ llvm::Expected<llvm::json::Object> parseExplanation(llvm::StringRef text);
 /// kind. Gives whether there is a difference.
 bool printDifferences(const llvm::json::Object &before, const llvm::json::Object &after,
                       llvm::raw_ostream &os);
+
+/// A line for each, after a heading; nothing where there is none.
+void printConflicts(const llvm::json::Array &conflicts, llvm::raw_ostream &os);
 
 /// One line for each, then the bytes that a device sends over each set of axes.
 /// Scalars are counted, not listed.

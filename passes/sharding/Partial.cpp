@@ -87,8 +87,8 @@ void Plan::build() {
 }
 
 void Plan::planOp(Operation *op) {
-  if (isa<func::CallOp, nn::MicrobatchesOp, dist::ConstraintOp>(op) ||
-      op->getNumRegions() != 0)
+  if (isa<func::CallOp, dist::ConstraintOp>(op) || op->getNumRegions() != 0 ||
+      isa_and_nonnull<dist::ManualOp>(op->getParentOp()))
     return;
   // Equal ops on equal shardings have one plan.
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),
@@ -125,8 +125,20 @@ const OpPlan *Plan::makePlan(Operation *op) {
   struct Wish {
     DimSharding sharding;
     int64_t priority = 0, weight = 0;
+    unsigned value = 0, dim = 0;
   };
   SmallVector<Wish> wishes(plan.rule.factors.size());
+  auto describe = [&](const Wish &wish) {
+    bool isResult = wish.value >= node.numOperands;
+    std::string text = "{";
+    for (int axis : wish.sharding.axes)
+      text += (text.size() > 1 ? ", " : "") + mesh.nameOf(axis);
+    return text + "} of dimension " + std::to_string(wish.dim) +
+           (isResult ? " of result " : " of operand ") +
+           std::to_string(isResult ? wish.value - node.numOperands : wish.value);
+  };
+  // Of the wishes for one factor the first that the one followed is no part of.
+  SmallVector<std::optional<Wish>> refused(plan.rule.factors.size());
   for (auto [i, value] : llvm::enumerate(node.values)) {
     if (!value)
       continue;
@@ -144,10 +156,18 @@ const OpPlan *Plan::makePlan(Operation *op) {
         auto key = [](int64_t priority, size_t length, int64_t weight) {
           return std::make_tuple(-priority, length, weight);
         };
-        if (wish.sharding.axes.empty() ||
-            key(priority, own.axes.size(), weight) >
-                key(wish.priority, wish.sharding.axes.size(), wish.weight))
-          wish = {own, priority, weight};
+        Wish here{own, priority, weight, static_cast<unsigned>(i), static_cast<unsigned>(d)};
+        size_t common = std::min(own.axes.size(), wish.sharding.axes.size());
+        bool differs = !std::equal(own.axes.begin(), own.axes.begin() + common,
+                                   wish.sharding.axes.begin()) ||
+                       (common && own.blocks != wish.sharding.blocks);
+        bool follows = wish.sharding.axes.empty() ||
+                       key(priority, own.axes.size(), weight) >
+                           key(wish.priority, wish.sharding.axes.size(), wish.weight);
+        if (differs && !refused[factor])
+          refused[factor] = follows ? wish : here;
+        if (follows)
+          wish = here;
       }
     }
   }
@@ -200,6 +220,11 @@ const OpPlan *Plan::makePlan(Operation *op) {
   FactorShardings factors;
   for (Wish &wish : wishes)
     factors.push_back(wish.sharding);
+  for (auto [wish, other] : llvm::zip_equal(wishes, refused))
+    if (other)
+      plan.conflicts.push_back({{{describe(wish)}, {describe(*other)}},
+                                0,
+                                wish.priority != other->priority ? "priority" : "size"});
   // An axis that several factors claim: the strongest wish, else what costs
   // least.
   for (int atom = 0; atom < mesh.getNumAtoms(); ++atom) {
@@ -212,6 +237,14 @@ const OpPlan *Plan::makePlan(Operation *op) {
     int64_t strongest = std::numeric_limits<int64_t>::max();
     for (int f : claims)
       strongest = std::min(strongest, wishes[f].priority);
+    Conflict conflict;
+    SmallVector<int> all = claims;
+    // The strongest first, those that can still be chosen.
+    llvm::stable_sort(all, [&](int a, int b) {
+      return wishes[a].priority < wishes[b].priority;
+    });
+    for (int f : all)
+      conflict.candidates.push_back({describe(wishes[f])});
     llvm::erase_if(claims,
                    [&](int f) { return wishes[f].priority != strongest; });
     auto without = [&](int winner) {
@@ -225,11 +258,16 @@ const OpPlan *Plan::makePlan(Operation *op) {
     };
     FactorShardings best = without(claims[0]);
     double bestCost = claims.size() > 1 ? cost(best) : 0;
-    for (int f : ArrayRef<int>(claims).drop_front()) {
+    if (claims.size() > 1)
+      conflict.candidates[0].seconds = bestCost;
+    for (auto [i, f] : llvm::enumerate(ArrayRef<int>(claims).drop_front())) {
       FactorShardings trial = without(f);
-      if (double c = cost(trial); c < bestCost)
-        best = trial, bestCost = c;
+      double c = conflict.candidates[i + 1].seconds = cost(trial);
+      if (c < bestCost)
+        best = trial, bestCost = c, conflict.choice = i + 1;
     }
+    conflict.by = claims.size() > 1 ? "cost" : "priority";
+    plan.conflicts.push_back(std::move(conflict));
     factors = best;
   }
   // Every value must be able to say what its factors have; reductions of
@@ -344,6 +382,8 @@ std::optional<ValueSharding> Plan::wantedBy(OpOperand &use) {
     return shardingOf(
         loop.getBody().front().getArgument(1 + loop.getSliced().size() + i));
   }
+  if (auto manual = dyn_cast<dist::ManualOp>(op))
+    return mesh.parse(cast<dist::ShardingAttr>(manual.getInShardings()[i]));
   if (const OpPlan *plan = planOf(op))
     return plan->operands[i];
   return ValueSharding(tensorOf(use.get()).getRank());

@@ -149,6 +149,9 @@ private:
     } else if (auto loop = dyn_cast<nn::MicrobatchesOp>(op->getParentOp());
                loop && isa<nn::YieldOp>(op)) {
       take(loop.getBody().getArguments().drop_front(1 + loop.getSliced().size()));
+    } else if (isa<dist::ManualOp>(op)) {
+      owned.push_back(Site{Site::Op, op, 0}.describe(""));
+      list.insert(owned.back());
     } else if (!isa<func::ReturnOp>(op)) {
       add(op->getOperands());
       add(op->getResults());
@@ -387,6 +390,10 @@ private:
       define(constraint, input, made, dist::Reduction::Sum, op, why);
       return success();
     }
+    if (auto manual = dyn_cast<dist::ManualOp>(op)) {
+      rewriteManual(manual);
+      return success();
+    }
     if (isa<func::ReturnOp>(op)) {
       auto function = cast<func::FuncOp>(op->getParentOp());
       SmallVector<Value> values;
@@ -418,6 +425,42 @@ private:
       return success();
     }
     return rewritePlain(op);
+  }
+
+  /// The body in the place of the op, its inputs and results moved at the border.
+  void rewriteManual(dist::ManualOp manual) {
+    IRMapping mapping;
+    Block &body = manual.getBody().front();
+    auto placement = [&](Attribute sharding) {
+      return Placement{mesh.parse(cast<dist::ShardingAttr>(sharding)), 0};
+    };
+    for (auto [i, input, sharding, argument] :
+         llvm::enumerate(manual.getInputs(), manual.getInShardings(), body.getArguments())) {
+      Placement wanted = placement(sharding);
+      mapping.map(argument, get(input, wanted, manual, [&, i = i] {
+                    return reason(manual, "annotation",
+                                  "dist.manual takes input " + Twine(i) + " as " + text(wanted));
+                  }));
+    }
+    Attribute role = manual->getAttr(nn::kRoleAttr);
+    for (Operation &op : body.without_terminator()) {
+      Operation *copy = builder.clone(op, mapping);
+      copy->removeAttr(dist::kShardingsAttr);
+      if (role && !copy->hasAttr(nn::kRoleAttr))
+        copy->setAttr(nn::kRoleAttr, role);
+      if (isa<dist::CollectiveOpInterface>(copy) && !copy->hasAttr(dist::kReasonAttr))
+        copy->setAttr(dist::kReasonAttr,
+                      reason(&op, "manual", "written in dist.manual"));
+    }
+    for (auto [i, result, sharding, yielded] :
+         llvm::enumerate(manual.getResults(), manual.getOutShardings(),
+                         body.getTerminator()->getOperands())) {
+      Placement made = placement(sharding);
+      define(result, mapping.lookup(yielded), made, dist::Reduction::Sum, manual, [&, i = i] {
+        return reason(manual, "annotation",
+                      "dist.manual gives result " + Twine(i) + " as " + text(made));
+      });
+    }
   }
 
   LogicalResult rewriteCall(func::CallOp call) {
@@ -574,6 +617,8 @@ private:
     } else {
       results = clone(op, operands, made, own);
     }
+    if (own && !own->conflicts.empty() && results[0].getDefiningOp())
+      results[0].getDefiningOp()->setAttr(dist::kConflictsAttr, conflictsOf(*own));
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       AtomSet reduced = made[i].partial & ~plan.partialAfter(result);
       define(result, results[i], made[i],
@@ -590,6 +635,27 @@ private:
              });
     }
     return success();
+  }
+
+  /// What the op could not have all, and what it chose.
+  ArrayAttr conflictsOf(const OpPlan &own) {
+    SmallVector<Attribute> list;
+    for (const Conflict &conflict : own.conflicts) {
+      SmallVector<Attribute> candidates;
+      for (const Conflict::Candidate &candidate : conflict.candidates) {
+        NamedAttrList fields;
+        fields.set("what", builder.getStringAttr(candidate.what));
+        if (candidate.seconds >= 0)
+          fields.set("seconds", builder.getF64FloatAttr(candidate.seconds));
+        candidates.push_back(fields.getDictionary(builder.getContext()));
+      }
+      NamedAttrList fields;
+      fields.set("candidates", builder.getArrayAttr(candidates));
+      fields.set("choice", builder.getI64IntegerAttr(conflict.choice));
+      fields.set("by", builder.getStringAttr(conflict.by));
+      list.push_back(fields.getDictionary(builder.getContext()));
+    }
+    return builder.getArrayAttr(list);
   }
 
   /// The op on local shapes.

@@ -72,6 +72,22 @@ private:
   MeshInfo &mesh;
 };
 
+/// Several wishes of which an op can follow one.
+struct Conflict {
+  struct Candidate {
+    /// Which dimension of which value wants what.
+    std::string what;
+    /// To move the op's values if it is followed; negative where that was not asked:
+    /// a stronger wish needs no price.
+    double seconds = -1;
+  };
+  llvm::SmallVector<Candidate, 2> candidates;
+  /// The candidate that is followed.
+  size_t choice = 0;
+  /// "priority", "cost" or "size".
+  llvm::StringRef by;
+};
+
 /// What one op does.
 struct OpPlan {
   nn::ShardingRule rule;
@@ -81,6 +97,7 @@ struct OpPlan {
   /// how.
   llvm::SmallVector<AtomSet> partial;
   llvm::SmallVector<dist::Reduction> kinds;
+  std::vector<Conflict> conflicts;
 
   /// The axes that the factors use.
   AtomSet used() const;

@@ -170,6 +170,23 @@ private:
 
   void collect() {
     module.walk([&](Operation *op) {
+      if (isa_and_nonnull<dist::ManualOp>(op->getParentOp()))
+        return; // Written for one device already.
+      if (auto manual = dyn_cast<dist::ManualOp>(op)) {
+        Site site{Site::Op, op, 0};
+        for (auto [input, sharding] :
+             llvm::zip_equal(manual.getInputs(),
+                             manual.getInShardings().getAsRange<dist::ShardingAttr>()))
+          if (!isFree(input))
+            addSeed(input, sharding, site);
+        for (auto [result, sharding] :
+             llvm::zip_equal(manual.getResults(),
+                             manual.getOutShardings().getAsRange<dist::ShardingAttr>())) {
+          addSeed(result, sharding, site);
+          close(result, sharding);
+        }
+        return;
+      }
       appendNodes(op, symbols, nodes);
       if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
         addSeed(constraint, constraint.getSharding(), {Site::Op, op, 0});
@@ -457,7 +474,8 @@ public:
         return;
       if (!llvm::all_of(op->getResultTypes(),
                         llvm::IsaPred<RankedTensorType>) ||
-          isa<ModuleOp, dist::ConstraintOp>(op))
+          isa<ModuleOp, dist::ConstraintOp>(op) ||
+          isa_and_nonnull<dist::ManualOp>(op->getParentOp()))
         return;
       if (op->getNumResults() != 0 && !isFree(op->getResult(0)))
         op->setAttr(dist::kShardingsAttr, listOf(op->getResults()));

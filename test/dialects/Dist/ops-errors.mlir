@@ -53,7 +53,7 @@ func.func @f(%x: tensor<4xf32> {dist.sharding = #dist.sharding<[{"pp"}]>}) {
 // -----
 
 dist.mesh @mesh ["dp" = 2, "tp" = 4]
-// expected-error@+1 {{argument 0 uses axis "dp" twice}}
+// expected-error@+1 {{argument 0 uses axis "dp" twice; leave one of the two out, or shard each by a part of the axis, as in "dp":(1)2 and "dp":(2)2}}
 func.func @f(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{"dp"}, {"dp"}]>}) {
   return
 }
@@ -142,5 +142,66 @@ dist.mesh @mesh ["dp" = 4]
 func.func @f(%x: tensor<4x4xf32>) {
   // expected-error@+1 {{asks for a partial value; a constraint is on a whole one}}
   %0 = dist.constraint %x <[{}, {}], sum {"dp"}> : tensor<4x4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func @manual_count(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{has 1 inputs and 0 shardings for them, expected one for each}}
+  dist.manual %x in [] out [] {
+  ^bb0(%part: tensor<4x8xf32>):
+    dist.yield
+  } : (tensor<4x8xf32>) -> ()
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func @manual_part(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{has a body whose argument 0 is 'tensor<4x8xf32>', expected a device's part of 'tensor<4x8xf32>', 'tensor<4x4xf32>'}}
+  dist.manual %x in [#dist.sharding<[{}, {"tp"}]>] out [] {
+  ^bb0(%part: tensor<4x8xf32>):
+    dist.yield
+  } : (tensor<4x8xf32>) -> ()
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func @manual_partial(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{has a body whose yielded value 0 is 'tensor<4xf32, #dist.partial<["tp"], sum>>', expected a device's part of 'tensor<4xf32>', 'tensor<4xf32>'; reduce it first, for instance by dist.all_reduce}}
+  %y = dist.manual %x in [#dist.sharding<[{}, {"tp"}]>] out [#dist.sharding<[{}]>] {
+  ^bb0(%part: tensor<4x4xf32>):
+    %0 = nn.reduce sum %part dims [1] : (tensor<4x4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
+    dist.yield %0 : tensor<4xf32, #dist.partial<["tp"], sum>>
+  } : (tensor<4x8xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func @manual_open(%x: tensor<8xf32>) {
+  // expected-error@+1 {{input 0 has a sharding with '?', expected all of its axes: the body is written for them}}
+  dist.manual %x in [#dist.sharding<[{"tp", ?}]>] out [] {
+  ^bb0(%part: tensor<4xf32>):
+    dist.yield
+  } : (tensor<8xf32>) -> ()
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func @manual_axis(%x: tensor<8xf32>) {
+  // expected-error@+1 {{input 0 uses axis "dp", which the mesh does not have; it has "tp"}}
+  dist.manual %x in [#dist.sharding<[{"dp"}]>] out [] {
+  ^bb0(%part: tensor<4xf32>):
+    dist.yield
+  } : (tensor<8xf32>) -> ()
   return
 }

@@ -64,6 +64,11 @@ def function(block, number):
         (name, kind), = arguments.items()
         text = (f"%loop = nn.microbatches 1 inits({name} : {kind}) -> {kind} {{\n"
                 f"^bb0(%k: tensor<i32>, %acc: {kind}):\n{text}\n}}")
+    elif text.startswith("dist.yield"):
+        (name, kind), = arguments.items()
+        whole = f"#dist.sharding<[{', '.join('{}' for _ in kind.split('x')[1:])}]>"
+        text = (f"%r = dist.manual {name} in [{whole}] out [{whole}] {{\n"
+                f"^bb0(%part: {kind}):\n{text.replace(name, '%part')}\n}} : ({kind}) -> {kind}")
     listed = ", ".join(f"{name}: {kind}" for name, kind in arguments.items())
     return f"func.func @example{number}({listed}) {{\n{text}\nreturn\n}}\n"
 
