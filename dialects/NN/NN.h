@@ -22,6 +22,9 @@ namespace sheaf::nn {
 
 // Predicates of the tensor types that ops take.
 bool isStaticTensor(mlir::Type type);
+/// Fails, with a diagnostic, at the first value in `root` whose tensor has an encoding
+/// (a partial value of a mesh); `expected` ends "X, expected ...".
+mlir::LogicalResult refuseEncodings(mlir::Operation *root, llvm::StringRef expected);
 bool isScalarOperand(mlir::Type type);
 bool isAnyElement(mlir::Type type);
 bool isFloatElement(mlir::Type type);

@@ -28,6 +28,31 @@ static Type elementOf(Type type) {
   return tensor ? tensor.getElementType() : Type();
 }
 
+LogicalResult sheaf::nn::refuseEncodings(Operation *root, StringRef expected) {
+  auto isEncoded = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getEncoding();
+  };
+  WalkResult result = root->walk([&](Operation *op) {
+    for (Type type : op->getResultTypes())
+      if (isEncoded(type)) {
+        op->emitOpError("has a result of type ") << type << ", expected " << expected;
+        return WalkResult::interrupt();
+      }
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (BlockArgument argument : block.getArguments())
+          if (isEncoded(argument.getType())) {
+            op->emitOpError("has argument ")
+                << argument.getArgNumber() << " of type " << argument.getType()
+                << ", expected " << expected;
+            return WalkResult::interrupt();
+          }
+    return WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
 bool sheaf::nn::isStaticTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!tensor || !tensor.hasStaticShape())

@@ -1125,6 +1125,8 @@ struct NNToExec : sheaf::impl::NNToExecBase<NNToExec> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
+    if (failed(nn::refuseEncodings(module, "what dist-to-nn leaves: tensors without encoding")))
+      return signalPassFailure();
     if (Operation *taken = module.lookupSymbol(kKernelsName)) {
       taken->emitError("has the name '")
           << kKernelsName << "', which the module of kernels gets; give it another";

@@ -1,4 +1,4 @@
-//===- ConvertFloats.cpp - Another element type for f32 -------------------===//
+//===- ConvertFloats.cpp - Another element type for floats -------------------===//
 
 #include "passes/precision/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,10 +20,17 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
       getOperation().emitError("nn-convert-floats: unknown type '") << to << "', expected 'f64'";
       return signalPassFailure();
     }
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
+      if (llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<MemRefType>)) {
+        function.emitError("nn-convert-floats: @")
+            << function.getName() << " is on buffers, expected a program on tensors";
+        return signalPassFailure();
+      }
     Type element = Float64Type::get(&getContext());
+    auto isConverted = [](Type type) { return type.isF32() || type.isBF16() || type.isF16(); };
     auto convert = [&](Type type) -> Type {
       auto tensor = dyn_cast<RankedTensorType>(type);
-      return tensor && tensor.getElementType().isF32() ? tensor.clone(element) : type;
+      return tensor && isConverted(tensor.getElementType()) ? tensor.clone(element) : type;
     };
     auto convertAll = [&](TypeRange types) {
       return llvm::map_to_vector(types, [&](Type type) { return convert(type); });
@@ -41,7 +48,7 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
                               convertAll(function.getResultTypes())));
       } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
         auto value = dyn_cast<DenseFPElementsAttr>(constant.getValue());
-        if (value && value.getElementType().isF32())
+        if (value && isConverted(value.getElementType()))
           constant.setValueAttr(value.mapValues(element, [](const APFloat &number) {
             APFloat wide = number;
             bool exact;
@@ -49,6 +56,12 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
             return wide.bitcastToAPInt();
           }));
       }
+    });
+    getOperation().walk([](nn::CastOp cast) {
+      if (cast.getInput().getType() != cast.getType())
+        return;
+      cast.replaceAllUsesWith(cast.getInput());
+      cast.erase();
     });
   }
 };

@@ -3,10 +3,12 @@
 include "mlir/Pass/PassBase.td"
 
 def NNConvertFloats : Pass<"nn-convert-floats", "::mlir::ModuleOp"> {
-  let summary = "give every f32 tensor of a program another element type";
+  let summary = "give every tensor of f32, bf16 or f16 another element type";
   let description = [{
-    Changes f32 to the type of option `to` in all values, signatures and constants.
-    With f64 this makes the reference that results in f32 are held against.
+    Changes f32, bf16 and f16 to the type of option `to` in all values, signatures
+    and constants; casts between them are gone then. With f64 this makes the
+    reference that results in those types are held against. 8-bit floats stay: they
+    are payloads, not numbers on their own.
 
     Before:
 

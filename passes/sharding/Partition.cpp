@@ -1055,6 +1055,9 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
           << reduce << "', expected cheapest, early or late";
       return signalPassFailure();
     }
+    if (failed(nn::refuseEncodings(getOperation(), "whole tensors: this is the program of one "
+                                                   "device already")))
+      return signalPassFailure();
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
         failed(Partitioner(getOperation(), *mesh, *timing).run()) ||

@@ -91,8 +91,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
                                           unsigned seed) {
   std::minstd_rand random(seed);
   auto below = [&](size_t n) { return n ? random() % n : 0; };
-  bool isBytecode = size >= 4 && std::memcmp(data, "ML\xefR", 4) == 0;
-  if (isBytecode || size == 0 || below(8) == 0)
+  if (size == 0 || below(8) == 0)
     return LLVMFuzzerMutate(data, size, maxSize);
 
   std::string text(reinterpret_cast<char *>(data), size);

@@ -38,10 +38,14 @@ inline mlir::MLIRContext &context() {
   abort();
 }
 
-/// The module of text or bytecode; null where it is not one.
+/// The module of a text; null where it is not one. MLIR's reader of bytecode does not
+/// end on some damaged bytecode, so that is left out: bytecode is written from what
+/// was read, and read again.
 inline mlir::OwningOpRef<mlir::ModuleOp> parse(const uint8_t *data, size_t size) {
   // Text ends in a null byte.
   std::string bytes(reinterpret_cast<const char *>(data), size);
+  if (llvm::StringRef(bytes).starts_with("ML\xefR"))
+    return nullptr;
   return mlir::parseSourceString<mlir::ModuleOp>(bytes, &context());
 }
 

@@ -3,8 +3,8 @@
 
     test/fuzz/run.py BUILD_DIR [--seconds=60] [--only=TEXT]
 
-Seeds of IR are the tests of the tree, file by file and part by part, as text and as
-bytecode (written by BUILD_DIR/bin), with models of sheaf-model; those of other formats
+Seeds of IR are the tests of the tree, file by file and part by part, and models of
+BUILD_DIR/bin/sheaf-model; those of other formats
 lie in test/fuzz/seeds and in the inputs of sheaf-model's tests. What a target finds
 stays in BUILD_DIR/fuzz/found; the last line is "N passed, M failed".
 """
@@ -50,10 +50,6 @@ def ir_seeds(folder, bin_dir):
         if len(text) > 20000:
             continue
         (folder / f"{i:04}.mlir").write_text(text)
-        bytecode = subprocess.run([bin_dir / "sheaf-opt", "--emit-bytecode", "-"],
-                                  input=text.encode(), capture_output=True)
-        if bytecode.returncode == 0 and i % 8 == 0:
-            (folder / f"{i:04}.bc").write_bytes(bytecode.stdout)
 
 
 def seeds(name, work, bin_dir):

@@ -1,5 +1,6 @@
 //===- KernelsToLLVM.cpp - Kernels in range form to the LLVM dialect ------===//
 
+#include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
 #include "lowering/cpu/kernels/ExpandMath.h"
 #include "lowering/cpu/kernels/Kernels.h"
@@ -184,6 +185,13 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
                        }))
         modules.push_back(module);
     });
+    WalkResult launches = getOperation().walk([&](sheaf::exec::LaunchOp launch) {
+      launch.emitOpError("names a kernel by its function; cpu-kernels-to-llvm expects the "
+                         "module of kernels alone, after exec-to-llvm");
+      return WalkResult::interrupt();
+    });
+    if (launches.wasInterrupted())
+      return signalPassFailure();
     for (ModuleOp module : modules)
       if (failed(lowerKernelsToLLVM(module, vectorBytes)))
         return signalPassFailure();

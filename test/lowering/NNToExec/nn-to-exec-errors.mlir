@@ -59,3 +59,11 @@ func.func @same_name(%x: tensor<4xf32>, %y: tensor<4xf32>)
     -> (tensor<4xf32> {nn.result = ["result", "loss"]}, tensor<4xf32> {nn.result = ["result", "loss"]}) {
   return %x, %y : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+// expected-error @below {{'func.func' op has argument 0 of type 'tensor<4xf32, #dist.partial<["tp"], sum>>', expected what dist-to-nn leaves: tensors without encoding}}
+func.func @partial(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
+  return
+}

@@ -23,15 +23,29 @@ func.func private @layer(%x: tensor<2xf32>) -> tensor<2xf32> {
   return %x : tensor<2xf32>
 }
 
-// Loops, too; other types stay.
+// Loops, too; integers and 8-bit floats stay.
 // CHECK-LABEL: func.func @loop(
+// CHECK-SAME: tensor<3xf8E4M3FN>
 // CHECK: nn.microbatches
 // CHECK: ^bb0(%{{.*}}: tensor<i32>, %{{.*}}: tensor<f64>)
-func.func @loop(%init: tensor<f32>, %b: tensor<3xbf16>) -> (tensor<f32>, tensor<3xbf16>) {
+func.func @loop(%init: tensor<f32>, %b: tensor<3xf8E4M3FN>) -> (tensor<f32>, tensor<3xf8E4M3FN>) {
   %r = nn.microbatches 2 inits(%init : tensor<f32>) -> tensor<f32> {
   ^bb0(%k: tensor<i32>, %acc: tensor<f32>):
     %n = nn.add %acc, %acc : tensor<f32>
     nn.yield %n : tensor<f32>
   }
-  return %r, %b : tensor<f32>, tensor<3xbf16>
+  return %r, %b : tensor<f32>, tensor<3xf8E4M3FN>
+}
+
+// Types that an op relates stay related: f16 and bf16 change with f32, and casts
+// between them are nothing.
+// CHECK-LABEL: func.func @mixed(
+// CHECK-SAME: tensor<2x3x4x8xf64>
+// CHECK-NOT: nn.cast
+// CHECK: nn.attention {{.*}} -> (tensor<2x3x4x8xf64>, tensor<2x3x4xf64>)
+func.func @mixed(%q: tensor<2x3x4x8xf32>) -> (tensor<2x3x4x8xf16>, tensor<2x3x4xf32>) {
+  %h = nn.cast %q : tensor<2x3x4x8xf32> -> tensor<2x3x4x8xbf16>
+  %o, %lse = nn.attention %h, %h, %h : (tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>, tensor<2x3x4x8xbf16>) -> (tensor<2x3x4x8xbf16>, tensor<2x3x4xf32>)
+  %y = nn.cast %o : tensor<2x3x4x8xbf16> -> tensor<2x3x4x8xf16>
+  return %y, %lse : tensor<2x3x4x8xf16>, tensor<2x3x4xf32>
 }
