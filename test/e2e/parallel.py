@@ -29,6 +29,8 @@ MODELS = {
               "--seq=16", "--batch=8", "--vocab=64"],
     "llama-tied": ["llama", "--layers=1", "--hidden=32", "--heads=4", "--kv-heads=1",
                    "--ffn=64", "--seq=8", "--batch=16", "--vocab=64", "--tie"],
+    "gpt-dropout": ["gpt", "--layers=1", "--hidden=32", "--heads=4", "--seq=8", "--batch=8",
+                    "--vocab=32", "--dropout=0.2"],
     # Nothing divides but the heads.
     "odd": ["gpt", "--layers=2", "--hidden=36", "--heads=4", "--ffn=50", "--seq=15",
             "--batch=6", "--vocab=61"],
@@ -49,7 +51,8 @@ OPTIMIZERS = {
 # One of each strategy, the models in turn; then all.
 FEW = [("gpt", 0), ("llama", 1), ("gpt-untied", 2), ("llama-tied", 3), ("llama", 4),
        ("gpt", 5), ("llama-tied", 6), ("llama", 7), ("gpt-untied", 8),
-       ("odd", 13), ("odd", 14), ("llama", 15)]
+       ("odd", 13), ("odd", 14), ("llama", 15),
+       ("gpt-dropout", 6)]
 # Buckets of gradients: these are reduced together in fewer, to the same bits.
 BUCKETS = [("gpt", "dp=4"), ("odd", "dp=3,tp=2 --zero=2 --sequence-parallel --microbatches=2")]
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
