@@ -330,7 +330,8 @@ static Floor floorAfter(StringRef phase) {
               "recompute", "accumulate", "optimizer", "evaluation"},
              Floor::Model)
       .Cases({"widen", "simplify", "at-step"}, Floor::Step)
-      .Cases({"strategy", "propagate", "partition", "at-device"}, Floor::Device)
+      .Cases({"strategy", "propagate", "partition", "collectives", "at-device"},
+             Floor::Device)
       .Cases({"kernels", "host", "at-llvm", "machine"}, Floor::LLVM)
       .Default(Floor::Exec);
 }
@@ -753,7 +754,8 @@ LogicalResult Compilation::run(StringRef path) {
   llvm::json::Array collectives, conflicts;
   llvm::json::Object whole;
   // What a device's share is a share of.
-  if (explains && options.why.empty() && floor <= Floor::Step && !phases.isSkipping() &&
+  if (explains && options.why.empty() && floor <= Floor::Step &&
+      !phases.isSkipping() &&
       (!options.mesh.empty() || dist::getMesh(module)) &&
       module.lookupSymbol<func::FuncOp>("step")) {
     FailureOr<llvm::json::Object> bytes = explainWhole();
