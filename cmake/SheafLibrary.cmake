@@ -67,3 +67,13 @@ function(sheaf_tablegen_passes TARGET GROUP)
   mlir_tablegen(Passes.h.inc -gen-pass-decls -name=${GROUP} EXTRA_INCLUDES ${PROJECT_SOURCE_DIR})
   add_public_tablegen_target(${TARGET})
 endfunction()
+
+# The documentation of the dialect that TD defines, as mlir-tblgen writes it:
+# DIALECT.md in the current folder of the build, for the language server and docs/.
+function(sheaf_dialect_doc TD DIALECT)
+  set(LLVM_TARGET_DEFINITIONS ${TD})
+  mlir_tablegen(${DIALECT}.md -gen-dialect-doc -dialect=${DIALECT})
+  add_custom_target(sheaf-doc-${DIALECT} DEPENDS ${CMAKE_CURRENT_BINARY_DIR}/${DIALECT}.md)
+  set_property(GLOBAL APPEND PROPERTY SHEAF_DIALECT_DOCS ${CMAKE_CURRENT_BINARY_DIR}/${DIALECT}.md)
+  set_property(GLOBAL APPEND PROPERTY SHEAF_DIALECT_DOC_TARGETS sheaf-doc-${DIALECT})
+endfunction()

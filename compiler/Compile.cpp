@@ -1,6 +1,7 @@
 //===- Compile.cpp - From model IR to an artifact -------------------------===//
 
 #include "compiler/Compile.h"
+#include "compiler/Phases.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
@@ -37,7 +38,7 @@ constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 class Compilation {
 public:
   Compilation(ModuleOp module, const CompileOptions &options, TimingScope &timing)
-      : module(module), options(options), timing(timing) {}
+      : module(module), options(options), timing(timing), phases(module, options, timing) {}
 
   LogicalResult run(StringRef path);
 
@@ -45,7 +46,7 @@ private:
   ModuleOp module;
   const CompileOptions &options;
   TimingScope &timing;
-  int phase = 0;
+  Phases phases;
   /// The module came in on the floor of models.
   bool isModel = true;
   llvm::json::Object manifest;
@@ -56,9 +57,8 @@ private:
   bool isTraining() { return static_cast<bool>(module.lookupSymbol<func::FuncOp>("loss")); }
   void annotate();
   LogicalResult runPasses(StringRef name, const Twine &pipeline) {
-    return runPasses(module, name, pipeline);
+    return phases.run(module, name, pipeline);
   }
-  LogicalResult runPasses(ModuleOp root, StringRef name, const Twine &pipeline);
   LogicalResult makeStep();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing, with a
@@ -77,28 +77,6 @@ private:
 
 } // namespace
 
-LogicalResult Compilation::runPasses(ModuleOp root, StringRef name, const Twine &pipeline) {
-  PassManager manager(module->getContext(), ModuleOp::getOperationName());
-  std::string text = pipeline.str();
-  if (failed(parsePassPipeline(text, manager)))
-    return module.emitError("internal: phase '") << name << "' has no pipeline '" << text << "'";
-  if (failed(applyPassManagerCLOptions(manager)))
-    return failure();
-  TimingScope scope = timing.nest("phase " + name.str());
-  manager.enableTiming(scope);
-  if (failed(manager.run(root)))
-    return failure();
-  if (options.dumpPhasesTo.empty())
-    return success();
-  if (std::error_code error = llvm::sys::fs::create_directories(options.dumpPhasesTo))
-    return module.emitError("cannot create '")
-           << options.dumpPhasesTo << "': " << error.message();
-  llvm::SmallString<128> file(options.dumpPhasesTo);
-  std::string number = std::to_string(++phase);
-  llvm::sys::path::append(file, (number.size() < 2 ? "0" : "") + number + "-" + name + ".mlir");
-  return writeText(root, file);
-}
-
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
   if (!isTraining()) {
@@ -107,7 +85,8 @@ LogicalResult Compilation::makeStep() {
       for (func::FuncOp function : module.getOps<func::FuncOp>())
         if (function.isPublic())
           names += (names.empty() ? "" : ",") + function.getName().str();
-      if (failed(runPasses("differentiate", "nn-differentiate{functions=" + names + "}")))
+      if (failed(runPasses("differentiate", "nn-differentiate{functions=" + names + "}")) ||
+          failed(phases.at("gradients")))
         return failure();
     }
   } else if (isModel) {
@@ -117,6 +96,7 @@ LogicalResult Compilation::makeStep() {
     bool logits = static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
     if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce")) ||
         failed(runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
+        failed(phases.at("gradients")) ||
         (options.recompute != "none" &&
          failed(runPasses("recompute", "nn-recompute{policy=" + options.recompute + "}"))) ||
         failed(runPasses("accumulate", "nn-accumulate{function=loss microbatches=" +
@@ -137,7 +117,8 @@ LogicalResult Compilation::makeStep() {
   }
   if (options.wide && failed(runPasses("widen", "nn-convert-floats{to=f64}")))
     return failure();
-  return runPasses("simplify", "symbol-dce,canonicalize,cse,symbol-dce");
+  return failure(failed(runPasses("simplify", "symbol-dce,canonicalize,cse,symbol-dce")) ||
+                 failed(phases.at("step")));
 }
 
 /// Floor 2 to floor 3: what one device of the mesh does.
@@ -153,6 +134,8 @@ LogicalResult Compilation::makeDevice() {
   if (!options.strategy.empty())
     os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
+     << " zero-min-bytes=" << options.zeroMinBytes << " zero3-gathers=" << options.zero3Gathers
+     << " accumulate=" << options.accumulate
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false") << "}";
   if (failed(runPasses("strategy", strategy)))
     return failure();
@@ -166,7 +149,9 @@ LogicalResult Compilation::makeDevice() {
   }
   if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
       failed(runPasses("partition", "dist-partition{strict=" + Twine(options.strict) +
-                                        "},symbol-dce,canonicalize,cse,dist-verify")))
+                                        "},symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
+                                          "},canonicalize,dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();
@@ -291,8 +276,9 @@ LogicalResult Compilation::makeExec() {
                                      "func.func(nn-pool-streams,nn-fuse{print=") +
                                    (options.printFusion ? "true" : "false") + "})")))
     return failure();
-  return failure(failed(runPasses("buffers", "nn-to-exec")) ||
-                 failed(runPasses("place", "exec-place")));
+  return failure(failed(phases.at("fused")) || failed(runPasses("buffers", "nn-to-exec")) ||
+                 failed(phases.at("exec")) || failed(runPasses("place", "exec-place")) ||
+                 failed(phases.at("placed")));
 }
 
 /// Moves the kernels of `module` into nested modules of the result, a few in each:
@@ -300,6 +286,10 @@ LogicalResult Compilation::makeExec() {
 /// pipeline alone. The constants that a kernel reads go with it.
 static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
   OwningOpRef<ModuleOp> parts = ModuleOp::create(module.getLoc());
+  // A dump of the last phase has them already.
+  for (ModuleOp part : llvm::make_early_inc_range(module.getOps<ModuleOp>()))
+    if (!part.getSymName())
+      part->moveBefore(parts->getBody(), parts->getBody()->end());
   auto kernels = module.lookupSymbol<ModuleOp>(exec::kKernelsName);
   if (!kernels)
     return parts;
@@ -324,13 +314,41 @@ static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
   return parts;
 }
 
+/// The floor that a phase leaves a module on, or on its way to the next.
+static Floor floorAfter(StringRef phase) {
+  return llvm::StringSwitch<Floor>(phase)
+      .Cases({"at-model", "inline", "differentiate", "at-gradients", "recompute", "accumulate",
+              "optimizer", "evaluation"},
+             Floor::Model)
+      .Cases({"widen", "simplify", "at-step"}, Floor::Step)
+      .Cases({"strategy", "propagate", "partition", "at-device"}, Floor::Device)
+      .Cases({"kernels", "host", "at-llvm", "machine"}, Floor::LLVM)
+      .Default(Floor::Exec);
+}
+
 LogicalResult Compilation::makeLLVM() {
   TimingScope scope = timing.nest("manifest");
-  FailureOr<llvm::json::Object> entries = describeEntries(module);
+  if (phases.isSkipping()) {
+    if (floorAfter(phases.resumedAfter()) != Floor::LLVM)
+      return phases.checkResumed();
+    llvm::Expected<llvm::json::Value> known = llvm::json::parse(phases.getManifest());
+    if (!known || !known->getAsObject()) {
+      llvm::consumeError(known.takeError());
+      return module.emitError("was written after the phase '")
+             << phases.resumedAfter() << "' and has no sheaf.manifest, expected the file of "
+                                         "--dump-phases-to as it was";
+    }
+    manifest = std::move(*known->getAsObject());
+  } else {
+    FailureOr<llvm::json::Object> entries = describeEntries(module);
+    if (failed(entries))
+      return failure();
+    manifest = std::move(*entries);
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::json::Value(llvm::json::Object(manifest));
+    phases.setManifest(std::move(text));
+  }
   scope.stop();
-  if (failed(entries))
-    return failure();
-  manifest = std::move(*entries);
   FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
   if (failed(processor))
     return failure();
@@ -338,14 +356,17 @@ LogicalResult Compilation::makeLLVM() {
   int vectorBytes = features.contains("+avx512f") ? 64 : features.contains("+avx2") ? 32 : 16;
   if (failed(runPasses("kernels",
                        "cpu-lower-kernels{vector-bytes=" + Twine(vectorBytes) + "}")) ||
-      failed(runPasses("host", "exec-to-llvm")))
+      failed(runPasses("host", "exec-to-llvm")) || failed(phases.at("llvm")))
     return failure();
   kernelParts = splitKernels(module);
-  return runPasses(*kernelParts, "machine",
-                   "builtin.module(cpu-kernels-to-llvm{vector-bytes=" + Twine(vectorBytes) + "})");
+  phases.setKernels(*kernelParts);
+  return phases.run(*kernelParts, "machine",
+                    "builtin.module(cpu-kernels-to-llvm{vector-bytes=" + Twine(vectorBytes) + "})");
 }
 
 LogicalResult Compilation::writeBytes(StringRef path, StringRef bytes) {
+  if (failed(phases.checkResumed()))
+    return failure();
   if (llvm::Error error = writeFile(path, bytes))
     return module.emitError(llvm::toString(std::move(error)));
   return success();
@@ -361,6 +382,7 @@ LogicalResult Compilation::writeText(ModuleOp root, StringRef path) {
 
 FailureOr<std::vector<std::string>> Compilation::makeObjects() {
   SmallVector<ModuleOp> modules(kernelParts->getOps<ModuleOp>());
+  phases.startCodegen();
   TimingScope scope = timing.nest("machine code");
   return compileModules(modules, module, options.codegen, scope);
 }
@@ -413,6 +435,8 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
 }
 
 LogicalResult Compilation::writeArtifact(StringRef path) {
+  if (failed(phases.checkResumed()))
+    return failure();
   TimingScope scope = timing.nest("manifest");
   describeKernels(module, manifest);
   describeRanks(module, manifest);
@@ -671,15 +695,16 @@ void Compilation::annotate() {
 }
 
 LogicalResult Compilation::run(StringRef path) {
-  Floor floor = floorOf(module);
+  bool isResumed = !phases.resumedAfter().empty();
+  Floor floor = isResumed ? floorAfter(phases.resumedAfter()) : floorOf(module);
   if (floor > options.emit)
     return module.emitError("is on a lower floor than the one asked for; a program only moves "
                             "down");
   isModel = floor == Floor::Model;
-  if (!isModel && (options.microbatches != 1 || options.recompute != "none"))
+  if (!isModel && !isResumed && (options.microbatches != 1 || options.recompute != "none"))
     return module.emitError("is a step already, whose microbatches and recomputation are "
                             "chosen; give --microbatches and --recompute with the model");
-  if (floor > Floor::Step && !options.mesh.empty())
+  if (floor > Floor::Step && !isResumed && !options.mesh.empty())
     return module.emitError("is the program of one device already; give --mesh with the model "
                             "or the step");
   bool explains = options.explain != CompileOptions::Explain::No;
@@ -690,7 +715,10 @@ LogicalResult Compilation::run(StringRef path) {
   if (explains && (floor > Floor::Device || options.emit < Floor::Device))
     return module.emitError("--explain tells of a step on its mesh: expected a model, a step or a "
                             "device's program, and --emit=device or lower");
-  if (floor <= Floor::Step) {
+  // Phases are told by their names then: each comes, and those before are skipped.
+  if (isResumed)
+    floor = std::min(floor, Floor::Step);
+  if (floor <= Floor::Step && !isResumed) {
     TimingScope scope = timing.nest("checks and bytecode");
     if (failed(checkTensors(module)) || (floor == Floor::Model && failed(checkLoss(module))))
       return failure();
@@ -699,6 +727,8 @@ LogicalResult Compilation::run(StringRef path) {
       return module.emitError("cannot be written as bytecode");
     annotate();
   }
+  if (isModel && failed(phases.at("model")))
+    return failure();
   if (options.emit == Floor::Model)
     return writeText(path);
   if (floor <= Floor::Step && failed(makeStep()))
@@ -715,7 +745,7 @@ LogicalResult Compilation::run(StringRef path) {
       return failure();
     whole = std::move(*bytes);
   }
-  if (floor <= Floor::Step && failed(makeDevice()))
+  if (floor <= Floor::Step && (failed(makeDevice()) || failed(phases.at("device"))))
     return failure();
   if (!options.why.empty())
     return success();

@@ -39,6 +39,13 @@ struct CompileOptions {
   /// all of them).
   int64_t zero = 0, zeroGroup = 0;
   bool sequenceParallel = false;
+  /// Parameters of fewer bytes are not sharded by ZeRO.
+  int64_t zeroMinBytes = 0;
+  /// Whether ZeRO-3 gathers weights `again` for each use, or once a step (`keep`), and
+  /// whether gradients of ZeRO-2 and 3 are accumulated `sharded` or `whole`.
+  std::string zero3Gathers = "again", accumulate = "sharded";
+  /// Largest flat tensor in which gradients are reduced together, or `auto`.
+  std::string bucketBytes = "0";
   /// Options of the optimizer pass, such as lr and clip, as written.
   std::map<std::string, std::string> scalars;
   /// One device, composites decomposed, no fusion: what --verify compares with.
@@ -58,8 +65,16 @@ struct CompileOptions {
   std::string why;
   /// Refuse to move a value unasked where a device sends more bytes; -1: never.
   int64_t strict = -1;
-  /// Write the module after each phase to numbered files of this folder.
+  /// Write the module after each phase to numbered files of this folder, each of which
+  /// is accepted as input again.
   std::string dumpPhasesTo;
+  /// Pipelines at named points (getPoints in Phases.h): point and pipeline.
+  std::vector<std::pair<std::string, std::string>> attached;
+  /// Where the module is written that a phase crashed on; empty: nowhere.
+  std::string crashReproducer;
+  /// The command line and the input in it, to be shown with a reproducer.
+  std::vector<std::string> command;
+  std::string input;
 };
 
 /// Takes `module` down to `options.emit` and writes it to `path` ("-": standard

@@ -18,13 +18,19 @@
 #include "passes/recompute/Passes.h"
 #include "passes/sharding/Passes.h"
 #include "passes/step/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/Extensions/InlinerExtension.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/Passes.h"
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
   registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, mlir::func::FuncDialect,
                   mlir::arith::ArithDialect, mlir::scf::SCFDialect,
                   mlir::memref::MemRefDialect, mlir::LLVM::LLVMDialect>();
+  // What kernels are made of, where a lower floor is read.
+  registry.insert<mlir::cf::ControlFlowDialect, mlir::linalg::LinalgDialect,
+                  mlir::math::MathDialect, mlir::tensor::TensorDialect,
+                  mlir::vector::VectorDialect>();
   mlir::func::registerInlinerExtension(registry);
   registerCodegenDialects(registry);
 }

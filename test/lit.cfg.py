@@ -15,11 +15,13 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.sheaf_binary_dir, "test")
 # e2e, oracle, gpu and unit tests have runners of their own.
 config.excludes = ["Inputs", "CMakeLists.txt", "lit.cfg.py", "lit.site.cfg.py", "e2e", "oracle",
-                   "gpu", "unit"]
+                   "gpu", "plugins", "unit"]
 
 llvm_config.with_system_environment(["HOME", "TMP", "TEMP", "SHEAF_FULL"])
 llvm_config.use_default_substitutions()
-llvm_config.with_environment("PATH", config.llvm_tools_dir, append_path=True)
+# Programs that a test starts by itself start ours, too.
+for folder in (config.llvm_tools_dir, config.sheaf_tools_dir):
+    llvm_config.with_environment("PATH", folder, append_path=True)
 
 # With --param=roundtrip=1 every run of sheaf-opt also prints, parses and compares.
 options = ["--verify-roundtrip"] if lit_config.params.get("roundtrip") else []
@@ -30,7 +32,8 @@ config.substitutions.append(("%sheaf_bin", config.sheaf_tools_dir))
 config.substitutions.append(("%sheaf_lib", os.path.join(config.sheaf_binary_dir, "lib")))
 llvm_config.add_tool_substitutions(
     [ToolSubst("sheaf-opt", extra_args=options)]
-    + [tool for tool in ("sheaf-compile", "sheaf-model", "sheaf-run", "sheaf-plan")
+    + [tool for tool in ("sheaf-compile", "sheaf-model", "sheaf-run", "sheaf-plan", "sheaf-lsp-server",
+                               "sheaf-reduce")
        if os.path.exists(os.path.join(config.sheaf_tools_dir, tool))],
     [config.sheaf_tools_dir, config.llvm_tools_dir])
 

@@ -587,6 +587,11 @@ void BlockFusion::trim(Group &group) {
 //===----------------------------------------------------------------------===//
 
 /// Says of each two neighbours that are still apart why, and how many bytes that costs.
+static StringRef nameOfFunction(Operation *op) {
+  auto function = op->getParentOfType<func::FuncOp>();
+  return function ? function.getName() : StringRef();
+}
+
 void BlockFusion::reportRefusals() {
   llvm::DenseSet<std::pair<Operation *, Operation *>> said;
   for (const Refusal &refusal : refusals) {
@@ -602,9 +607,11 @@ void BlockFusion::reportRefusals() {
       text += "; " + std::to_string(refusal.bytes) + " bytes are stored and read again";
     Location loc = refusal.last->getLoc();
     auto remark =
-        remark::missed(loc, remark::RemarkOpts::name("not-fused").category("fusion"));
+        remark::missed(loc, remark::RemarkOpts::name("not-fused")
+                                .category("fusion")
+                                .function(nameOfFunction(refusal.last)));
     if (remark)
-      remark << text << remark::metric("Bytes", refusal.bytes);
+      remark << (refusal.last->getName().getStringRef().str() + " is " + text) << remark::metric("Bytes", refusal.bytes);
     if (print)
       emitRemark(loc, refusal.last->getName().getStringRef()) << " is " << text;
   }
@@ -632,7 +639,8 @@ void BlockFusion::report(nn::FusedOp fused, StringRef reason) {
                      std::to_string(saved) +
                      " bytes are not stored and read again; " + reason.str();
   auto remark = remark::analysis(
-      fused.getLoc(), remark::RemarkOpts::name("fused").category("fusion"));
+      fused.getLoc(), remark::RemarkOpts::name("fused").category("fusion").function(
+                          nameOfFunction(fused)));
   if (remark)
     remark << text << remark::metric("Bytes", saved);
   if (print)

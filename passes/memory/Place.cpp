@@ -2,6 +2,7 @@
 
 #include "passes/memory/Passes.h"
 #include "dialects/NN/NN.h"
+#include "mlir/IR/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
 #include <map>
 
@@ -208,6 +209,15 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
   for (auto [kind, bytes] : kinds)
     sums.push_back(builder.getNamedAttr(kind, builder.getI64IntegerAttr(bytes)));
   function->setAttr(kScratchKindsAttr, builder.getDictionaryAttr(sums));
+  if (!lifetimes.empty())
+    remark::analysis(function.getLoc(), remark::RemarkOpts::name("placed")
+                                            .category("memory")
+                                            .function(function.getName()))
+        << (std::to_string(lifetimes.size()) + " buffers of @" + function.getName().str() +
+            " lie in " + std::to_string(best) + " bytes; at most " + std::to_string(live) +
+            " are in use at once")
+        << remark::metric("Buffers", lifetimes.size()) << remark::metric("Bytes", best)
+        << remark::metric("Live", live);
   return success();
 }
 

@@ -1,6 +1,7 @@
 //===- ApplyStrategy.cpp - Shard parameters, state and batch by a table ---===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "passes/sharding/Strategy.h"
@@ -36,6 +37,10 @@ struct Options {
   int64_t zeroGroup;
   bool sequenceParallel;
   StringRef strategy;
+  /// Parameters of fewer bytes are not ZeRO's.
+  int64_t zeroMinBytes;
+  /// ZeRO-3: `again` or `keep`; ZeRO-2 and 3: `sharded` or `whole`.
+  StringRef zero3Gathers, accumulate;
 };
 
 /// Writes one strategy on one module.
@@ -52,6 +57,18 @@ public:
     if (failed(info))
       return failure();
     mesh = std::move(*info);
+    auto isOneOf = [&](StringRef option, StringRef value, StringRef first,
+                       StringRef second) {
+      if (value == first || value == second)
+        return true;
+      module.emitError("dist-apply-strategy: ")
+          << option << " is '" << value << "', expected " << first << " or "
+          << second;
+      return false;
+    };
+    if (!isOneOf("zero3-gathers", options.zero3Gathers, "again", "keep") ||
+        !isOneOf("accumulate", options.accumulate, "sharded", "whole"))
+      return failure();
     usedAxes = MeshInfo::usedBy(module);
     if (failed(readTable()) || failed(findSharedAxes()))
       return failure();
@@ -272,8 +289,39 @@ private:
             entry.rows.push_back({atom, &row});
         }
       entry.sharded = addZero(type, entry.used);
+      if (context->getRemarkEngine())
+        report(argument, param, entry);
     }
     return success();
+  }
+
+  /// A remark on where a parameter is, and why it is nowhere in part.
+  void report(BlockArgument argument, nn::ParamAttr param, const Parameter &entry) {
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    auto options = remark::RemarkOpts::name("parameter").category("sharding").function(
+        function.getName());
+    std::string name = "parameter " + param.getName().str();
+    auto text = [&](const ValueSharding &sharding) {
+      std::string result;
+      llvm::raw_string_ostream(result) << mesh.print(sharding);
+      return result;
+    };
+    ValueSharding whole(cast<RankedTensorType>(argument.getType()).getRank());
+    std::string used = text(entry.used), stored = text(entry.sharded);
+    if (stored != text(whole)) {
+      remark::passed(argument.getLoc(), options)
+          << (name + " is used as " + used +
+              (stored == used ? "" : ", its optimizer state is stored as " + stored));
+      return;
+    }
+    std::string axes;
+    llvm::raw_string_ostream os(axes);
+    llvm::interleaveComma(param.getAxes(), os,
+                          [&](StringAttr axis) { os << axis.getValue(); });
+    remark::missed(argument.getLoc(), options)
+        << (name + " is whole on every device: none of its axes (" + axes +
+            ") is sharded over an axis of the mesh" +
+            (zeroAxes.empty() ? "" : ", and it is smaller than the devices of ZeRO"));
   }
 
   /// Whether some op takes a part of the outermost `blocks` of dimension `dim`,
@@ -432,7 +480,9 @@ private:
 
   /// ZeRO's axes behind those of the largest dimension that they divide.
   ValueSharding addZero(RankedTensorType type, ValueSharding sharding) {
-    if (zeroAxes.empty())
+    if (zeroAxes.empty() ||
+        type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8) <
+            options.zeroMinBytes)
       return sharding;
     RankedTensorType local = mesh.localType(type, sharding);
     bool padded = false;
@@ -581,6 +631,11 @@ private:
     return nullptr;
   }
 
+  /// Whether gradients are in shards between microbatches.
+  bool keepsShards() const {
+    return zero >= 2 && options.accumulate == "sharded";
+  }
+
   void constrain(OpBuilder &builder, OpOperand &use,
                  const ValueSharding &sharding, StringRef why) {
     Value value = use.get();
@@ -632,13 +687,13 @@ private:
           1 + loop.getSliced().size() + cast<OpResult>(value).getResultNumber();
       BlockArgument accumulator = body.getArgument(i);
       const ValueSharding &kept =
-          zero >= 2 ? parameter->sharded : parameter->used;
+          keepsShards() ? parameter->sharded : parameter->used;
       list[i] = mesh.print(kept);
       SmallVector<Attribute> &texts = reasons[loop];
       texts.resize(list.size(), DictionaryAttr::get(context));
       if (DictionaryAttr text = becauseOf(kept, parameter->rows, zeroRows[1]))
         texts[i] = text;
-      if (zero < 2)
+      if (!keepsShards())
         continue;
       for (OpOperand &use : llvm::make_early_inc_range(accumulator.getUses()))
         for (OpOperand &other : use.getOwner()->getOpOperands())
@@ -684,14 +739,29 @@ private:
       const Parameter &parameter = parameters[param.getName()];
       if (parameter.used == parameter.sharded)
         continue;
+      bool keep = options.zero3Gathers == "keep";
+      Value kept;
       for (OpOperand &use : llvm::make_early_inc_range(argument.getUses())) {
         auto role = use.getOwner()->getAttrOfType<StringAttr>(nn::kRoleAttr);
         if (isa<func::ReturnOp>(use.getOwner()) ||
             (role && role == "optimizer"))
           continue;
-        builder.setInsertionPoint(use.getOwner());
+        if (kept) {
+          use.set(kept);
+          continue;
+        }
+        if (keep)
+          builder.setInsertionPointToStart(&function.front());
+        else
+          builder.setInsertionPoint(use.getOwner());
         constrain(builder, use, parameter.used,
-                  because(3, "weights are gathered for use"));
+                  because(3, keep ? "weights are gathered once a step and kept"
+                               : "weights are gathered for use"));
+        if (keep) {
+          kept = use.get();
+          kept.getDefiningOp()->setAttr(nn::kRoleAttr,
+                                        builder.getStringAttr("forward"));
+        }
       }
     }
   }
@@ -850,7 +920,8 @@ struct DistApplyStrategy
   using DistApplyStrategyBase::DistApplyStrategyBase;
 
   void runOnOperation() final {
-    Options options{mesh, zero, zeroGroup, sequenceParallel, strategy};
+    Options options{mesh,         zero,         zeroGroup, sequenceParallel, strategy,
+                    zeroMinBytes, zero3Gathers, accumulate};
     if (failed(Strategy(getOperation(), options).run()))
       signalPassFailure();
   }

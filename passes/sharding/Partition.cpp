@@ -2,6 +2,7 @@
 
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Origins.h"
+#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -235,10 +236,24 @@ private:
 
   /// The role of what brings a value to its user: the user's, or, for a
   /// terminator, which has none, that of the op that made the value.
-  static Attribute roleFor(Operation *user, Value value) {
+  Attribute roleFor(Operation *user, Value value) {
     Attribute role = user->getAttr(nn::kRoleAttr);
+    return role ? role : roleOf(value);
+  }
+
+  /// The role of what made a value: inside of a layer or loop for what that gives.
+  Attribute roleOf(Value value) {
     Operation *from = value.getDefiningOp();
-    return role || !from ? role : from->getAttr(nn::kRoleAttr);
+    if (auto call = dyn_cast_or_null<func::CallOp>(from))
+      if (func::FuncOp callee = plan.calleeOf(call))
+        if (Attribute role =
+                roleOf(callee.front().getTerminator()->getOperand(
+                    cast<OpResult>(value).getResultNumber())))
+          return role;
+    if (auto loop = dyn_cast_or_null<nn::MicrobatchesOp>(from))
+      return roleOf(loop.getBody().front().getTerminator()->getOperand(
+          cast<OpResult>(value).getResultNumber()));
+    return from ? from->getAttr(nn::kRoleAttr) : nullptr;
   }
 
   /// The value in a placement, for `user`.
@@ -276,7 +291,7 @@ private:
                                            tensorOf(value), made, wanted, kind,
                                            withAnnotations(why(), op, value,
                                                            movedBetween(made, wanted)),
-                                           op->getAttr(nn::kRoleAttr));
+                                           roleOf(value));
     locals[value] = {result, wanted};
   }
 
@@ -1006,7 +1021,30 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
     if (failed(mesh) ||
         failed(Partitioner(getOperation(), *mesh, *timing).run()) ||
         (strict >= 0 && failed(checkImplicit(getOperation(), strict))))
-      signalPassFailure();
+      return signalPassFailure();
+    if (getContext().getRemarkEngine())
+      reportCollectives();
+  }
+
+  /// A remark for every collective: what asked for it.
+  void reportCollectives() {
+    getOperation().walk([](dist::CollectiveOpInterface op) {
+      auto why = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr);
+      auto text = why ? why.getAs<StringAttr>("text") : StringAttr();
+      if (!text)
+        return;
+      std::string axes;
+      for (dist::AxisAttr axis : op.getGroupAxes())
+        axes += (axes.empty() ? "" : ", ") + axis.getText();
+      std::string type;
+      llvm::raw_string_ostream(type) << op->getOperand(0).getType();
+      auto remark = remark::analysis(
+          op->getLoc(), remark::RemarkOpts::name("collective")
+                            .category("sharding")
+                            .function(op->getParentOfType<func::FuncOp>().getName()));
+      remark << (op.getCollectiveKind().str() + " over " + axes + " of " + type + ": " +
+                 text.str());
+    });
   }
 };
 } // namespace

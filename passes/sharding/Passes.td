@@ -18,7 +18,9 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       parameters too, each along the largest dimension that divides. Where a
       gradient is ready, and where a sharded parameter is used, a `dist.constraint`
       says so. `zero-group=G` shards over the innermost G devices of `dp` only
-      (hybrid sharding).
+      (hybrid sharding). Parameters of fewer than `zero-min-bytes` stay whole. With
+      `zero3-gathers=keep` weights are gathered at the beginning of a step and kept over
+      all microbatches, with `accumulate=whole` gradients are reduced once, behind them.
     - `sequence-parallel` asks, with priority 1, that values with axes `seq` and
       `embed` have the former over `tp`.
 
@@ -62,6 +64,12 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       "What is sharded over dp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters">,
     Option<"zeroGroup", "zero-group", "int64_t", /*default=*/"0",
       "Shard over the innermost devices of dp only, so many; 0 for all">,
+    Option<"zeroMinBytes", "zero-min-bytes", "int64_t", /*default=*/"0",
+      "Parameters of fewer bytes stay whole">,
+    Option<"zero3Gathers", "zero3-gathers", "std::string", /*default=*/"\"again\"",
+      "Weights of zero=3: gathered again for each use, or once a step (keep)">,
+    Option<"accumulate", "accumulate", "std::string", /*default=*/"\"sharded\"",
+      "Gradients of zero=2 and 3 between microbatches: sharded, or whole">,
     Option<"sequenceParallel", "sequence-parallel", "bool", /*default=*/"false",
       "Shard activations between blocks along the sequence">,
     Option<"strategy", "strategy", "std::string", /*default=*/"\"\"",
@@ -148,6 +156,53 @@ def DistPartition : Pass<"dist-partition", "::mlir::ModuleOp"> {
       "Where partial values are reduced: cheapest, early (where they are computed), late (behind all that is linear)">,
     Option<"strict", "strict", "int64_t", /*default=*/"-1",
       "Refuse to move a value that nobody asked to move where a device sends more bytes; -1: never">,
+  ];
+  let dependentDialects = ["::sheaf::dist::DistDialect", "::sheaf::nn::NNDialect"];
+}
+
+def DistOptimize : Pass<"dist-optimize", "::mlir::ModuleOp"> {
+  let summary = "Send less, and less often";
+  let description = [{
+    On the program of one device:
+
+    - what only moves elements stands behind a narrowing cast and before a widening
+      one: fewer bytes are sent;
+    - a gather of a shard and a slice of the same shard cancel out (what the slice had
+      behind the end of the tensor may then be anything), and where only
+      slices of a gathered value are used, only those are gathered;
+    - of equal collectives of one phase (forward, backward, optimizer) one is left, so
+      that tied weights are gathered once. A backward gathers again what the forward
+      had: nothing is kept for it;
+    - with `bucket-bytes=N` reductions of gradients that follow one another, of one
+      kind, over the same axes and of one element type, become one on a flat tensor of
+      at most N bytes. Every element is added in the order in which it was.
+      `bucket-bytes=auto` takes what the axis's link sends in 32 times its latency.
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh ["dp" = 2]
+    func.func @f(%x: tensor<4x8xf32>) -> tensor<8x8xbf16> {
+      %g = dist.all_gather %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+      %y = nn.cast %g : tensor<8x8xf32> -> tensor<8x8xbf16>
+      return %y : tensor<8x8xbf16>
+    }
+    ```
+
+    after:
+
+    ```mlir
+    dist.mesh @mesh ["dp" = 2]
+    func.func @f(%x: tensor<4x8xf32>) -> tensor<8x8xbf16> {
+      %c = nn.cast %x : tensor<4x8xf32> -> tensor<4x8xbf16>
+      %y = dist.all_gather %c dim 0 axes ["dp"] : (tensor<4x8xbf16>) -> tensor<8x8xbf16>
+      return %y : tensor<8x8xbf16>
+    }
+    ```
+  }];
+  let options = [
+    Option<"bucketBytes", "bucket-bytes", "std::string", /*default=*/"\"0\"",
+      "Reduce gradients together, up to so many bytes; 0: each alone; auto: by the link">,
   ];
   let dependentDialects = ["::sheaf::dist::DistDialect", "::sheaf::nn::NNDialect"];
 }

@@ -81,19 +81,21 @@ def differ(found, expected):
     return None
 
 
-def partition(bin_dir, step, strategy, passes="dist-propagate,dist-partition,symbol-dce"):
+def partition(bin_dir, step, strategy, passes="dist-propagate,dist-partition,symbol-dce,dist-optimize"):
     return run(f"{bin_dir}/sheaf-opt", "--mlir-print-op-generic",
                f"--pass-pipeline=builtin.module(nn-decompose{{ops=step_mean,step_sum}},"
                f"dist-apply-strategy{{{strategy}}},{passes},canonicalize,dist-verify)", stdin=step)
 
 
-def check(bin_dir, step, strategy, name="gradients", vocabulary=32, reduce="cheapest"):
+def check(bin_dir, step, strategy, name="gradients", vocabulary=32, reduce="cheapest",
+          bucket_bytes=0):
     """Raises where a result differs; gives the MeshModule that ran, with its counts."""
     whole = Module(run(f"{bin_dir}/sheaf-opt", "--mlir-print-op-generic", stdin=step))
     arguments = inputs(whole, name, vocabulary)
     local = MeshModule(partition(
         bin_dir, step, strategy,
-        f"dist-propagate,dist-partition{{reduce={reduce}}},symbol-dce"))
+        f"dist-propagate,dist-partition{{reduce={reduce}}},symbol-dce,"
+        f"dist-optimize{{bucket-bytes={bucket_bytes}}}"))
     expected = whole.call(name, arguments)
     _, results = function_types(whole, name)
     found = local.call_global(name, arguments, [type.shape for type in results])

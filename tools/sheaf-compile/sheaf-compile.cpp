@@ -1,6 +1,9 @@
 //===- sheaf-compile.cpp - The driver -------------------------------------===//
 
 #include "compiler/Compile.h"
+#include "compiler/Phases.h"
+#include "compiler/Remarks.h"
+#include "support/Plugins.h"
 #include "passes/sharding/Explain.h"
 #include "support/Version.h"
 #include "mlir/IR/AsmState.h"
@@ -9,9 +12,9 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
-#include "mlir/Tools/Plugins/DialectPlugin.h"
-#include "mlir/Tools/Plugins/PassPlugin.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
 #include <csignal>
@@ -52,6 +55,24 @@ static cl::opt<int64_t> zero("zero",
 static cl::opt<int64_t> zeroGroup("zero-group",
                                   cl::desc("Shard over the innermost N devices of dp (all)"),
                                   cl::value_desc("N"), cl::init(0), cl::cat(category));
+static cl::opt<int64_t> zeroMinBytes(
+    "zero-min-bytes", cl::desc("Parameters of fewer bytes stay whole on every device (0)"),
+    cl::value_desc("N"), cl::init(0), cl::cat(category));
+static cl::opt<std::string> zero3Gathers(
+    "zero3-gathers",
+    cl::desc("Weights of --zero=3: gathered again (default) for each use of each microbatch, or "
+             "gathered once a step and kept (keep)"),
+    cl::init("again"), cl::cat(category));
+static cl::opt<std::string> accumulate(
+    "accumulate",
+    cl::desc("Gradients of --zero=2 and 3 between microbatches: sharded (default), or whole and "
+             "reduced once a step"),
+    cl::init("sharded"), cl::cat(category));
+static cl::opt<std::string> bucketBytes(
+    "bucket-bytes",
+    cl::desc("Reduce gradients together, up to N bytes; 0: each alone (default); auto: by the "
+             "link of the axis"),
+    cl::value_desc("N"), cl::init("0"), cl::cat(category));
 static cl::opt<bool> sequenceParallel(
     "sequence-parallel", cl::desc("Shard activations between blocks along the sequence, over tp"),
     cl::cat(category));
@@ -102,6 +123,22 @@ static cl::opt<bool> printFusion(
 static cl::opt<std::string> dumpPhases("dump-phases-to",
                                        cl::desc("Write the IR after each phase to DIR"),
                                        cl::value_desc("DIR"), cl::cat(category));
+static cl::opt<std::string> remarks(
+    "remarks", cl::ValueOptional,
+    cl::desc("Say what was fused, sharded and placed, and what not and why; =REGEX: of the "
+             "categories that match"),
+    cl::value_desc("REGEX"), cl::cat(category));
+static cl::opt<std::string> remarksOutput("remarks-output",
+                                          cl::desc("Write the remarks to FILE, as YAML for opt-viewer"),
+                                          cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<std::string> crashReproducer(
+    "crash-reproducer",
+    cl::desc("Where the module is written that the compiler crashed on; '': nowhere "
+             "(sheaf-compile-crash.mlir)"),
+    cl::value_desc("FILE"), cl::init("sheaf-compile-crash.mlir"), cl::cat(category));
+static cl::list<std::string> passAt("pass-at",
+                                    cl::desc("Run a pass pipeline at a point, one of those below"),
+                                    cl::value_desc("POINT:PIPELINE"), cl::cat(category));
 static cl::list<std::string> dialectPlugins("load-dialect-plugin",
                                             cl::desc("Load a plugin with dialects"),
                                             cl::value_desc("FILE"), cl::cat(category));
@@ -135,6 +172,14 @@ static Scalar scalars[] = {
     {"eps", 1e-8, "AdamW: added to the root of the second moment (1e-8)", 1e6},
     {"clip", 1, "Largest norm of all gradients; 0: no clipping (1)", 1e30},
     {"momentum", 0, "SGD: momentum (0)", 1}};
+
+/// The points that --pass-at knows, under the options.
+static std::string describePoints() {
+  std::string text = "\nPoints, in their order, for --pass-at and for plugins:\n";
+  for (const sheaf::Point &point : sheaf::getPoints())
+    text += llvm::formatv("  {0,-10} - {1}\n", point.name.data(), point.meaning.data());
+  return text;
+}
 
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "sheaf-compile: " << message << "\n";
@@ -200,6 +245,8 @@ int main(int argc, char **argv) {
   mlir::registerPassManagerCLOptions();
   mlir::registerDefaultTimingManagerCLOptions();
   sheaf::registerSheafPasses();
+  const std::string points = describePoints();
+  cl::extrahelp help(points);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter(sheaf::printVersion);
   cl::ParseCommandLineOptions(argc, argv,
@@ -221,6 +268,18 @@ int main(int argc, char **argv) {
   options.printFusion = printFusion;
   options.dumpPhasesTo = dumpPhases;
   options.codegen.cpu = cpu;
+  options.crashReproducer = crashReproducer;
+  options.command.assign(argv, argv + argc);
+  options.input = input;
+  for (llvm::StringRef text : passAt) {
+    auto [point, pipeline] = text.split(':');
+    auto points = llvm::map_range(sheaf::getPoints(),
+                                  [](const sheaf::Point &point) { return llvm::StringRef(point.name); });
+    if (!llvm::is_contained(points, point) || pipeline.empty())
+      return fail("--pass-at=" + text + ": expected POINT:PIPELINE with a point of " +
+                  llvm::join(points, ", "));
+    options.attached.emplace_back(point.str(), pipeline.str());
+  }
   if (target != "cpu")
     return fail(llvm::Twine("unknown target '") + target + "', expected 'cpu'");
   if (precision != "fp32")
@@ -251,6 +310,20 @@ int main(int argc, char **argv) {
                 "-o");
   if (strict.getNumOccurrences() && strict < 0)
     return fail("--strict is " + llvm::Twine(strict) + ", expected bytes, 0 or more");
+  if (zeroMinBytes < 0)
+    return fail("--zero-min-bytes must be at least 0");
+  options.zeroMinBytes = zeroMinBytes;
+  if (!llvm::is_contained({"again", "keep"}, zero3Gathers))
+    return fail(llvm::Twine("unknown --zero3-gathers=") + zero3Gathers + ", expected again or keep");
+  options.zero3Gathers = zero3Gathers;
+  if (!llvm::is_contained({"sharded", "whole"}, accumulate))
+    return fail(llvm::Twine("unknown --accumulate=") + accumulate + ", expected sharded or whole");
+  options.accumulate = accumulate;
+  uint64_t bytes;
+  if (bucketBytes != "auto" && llvm::StringRef(bucketBytes).getAsInteger(10, bytes))
+    return fail(llvm::Twine("--bucket-bytes has '") + bucketBytes +
+                "', expected a number of bytes, or auto");
+  options.bucketBytes = bucketBytes;
   if (optLevel < '0' || optLevel > '3')
     return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
                 ", expected -O0, -O1, -O2 or -O3");
@@ -292,20 +365,12 @@ int main(int argc, char **argv) {
 
   mlir::DialectRegistry registry;
   sheaf::registerSheafDialects(registry);
-  for (const std::string &file : dialectPlugins) {
-    llvm::Expected<mlir::DialectPlugin> plugin = mlir::DialectPlugin::load(file);
-    if (!plugin)
-      return fail("cannot load plugin '" + file + "': " +
-                  llvm::toString(plugin.takeError()));
-    plugin->registerDialectRegistryCallbacks(registry);
-  }
-  for (const std::string &file : passPlugins) {
-    llvm::Expected<mlir::PassPlugin> plugin = mlir::PassPlugin::load(file);
-    if (!plugin)
-      return fail("cannot load plugin '" + file + "': " +
-                  llvm::toString(plugin.takeError()));
-    plugin->registerPassRegistryCallbacks();
-  }
+  for (const std::string &file : dialectPlugins)
+    if (llvm::Error error = sheaf::loadDialectPlugin(file, registry))
+      return fail(llvm::toString(std::move(error)));
+  for (const std::string &file : passPlugins)
+    if (llvm::Error error = sheaf::loadPassPlugin(file))
+      return fail(llvm::toString(std::move(error)));
   mlir::DefaultTimingManager timingManager;
   mlir::applyDefaultTimingManagerCLOptions(timingManager);
   mlir::TimingScope timing = timingManager.getRootScope();
@@ -313,6 +378,10 @@ int main(int argc, char **argv) {
   // A diagnostic points into the user's file; the op in full can be a whole module.
   context.printOpOnDiagnostic(false);
   std::string error;
+  if ((remarks.getNumOccurrences() || !remarksOutput.empty()) &&
+      failed(sheaf::enableRemarks(context, remarks.empty() ? ".*" : remarks.getValue(),
+                                  remarks.getNumOccurrences() != 0, remarksOutput, error)))
+    return fail(error);
   std::unique_ptr<llvm::MemoryBuffer> file = mlir::openInputFile(input, &error);
   if (!file)
     return fail(error);

@@ -51,10 +51,10 @@ def times(count, sizes):
 
 
 def gpt_zero3_gathers():
-    """Of a microbatch: each parameter for the forward, the tied embedding twice; for the
-    backward what it multiplies with."""
+    """Of a microbatch: each parameter for the forward; for the backward what it multiplies
+    with."""
     again = LAYERS * (GPT_LAYER["matrices"] + GPT_LAYER["norms"]) + [EMBEDDING, HIDDEN]
-    return gpt_parameters() + [EMBEDDING] + again
+    return gpt_parameters() + again
 
 
 def activations(count, dp, microbatches):
@@ -66,6 +66,7 @@ def tokens(count, dp, microbatches):
     return microbatches * count, BATCH // dp * SEQUENCE * count
 
 
+LARGE = [n for n in gpt_parameters() if n * 4 >= 512]
 BLOCKS = 4 * LAYERS + 2  # Two a layer each way, the embedding, the input of the head.
 GATHERS = 6 * LAYERS + 2  # The same with sequence parallelism, two a layer gathered again.
 GPT_VECTORS = LAYERS * (2 * 2 + 2) + 2  # Norms, and biases that are added to sequence shards.
@@ -87,6 +88,28 @@ ROWS = [
         ("reduce-scatter", "dp:(2)2"): both(gpt_parameters()),
         ("all-reduce", "dp:(1)2"): both([n // 2 for n in gpt_parameters()]),
         ("all-gather", "dp:(2)2"): both(gpt_zero3_gathers())}),
+    # Weights gathered once a step; gradients reduced once, too.
+    ("gpt", "mesh=dp=4 zero=3 zero3-gathers=keep", 2, "step", {
+        ("reduce-scatter", "dp"): times(2, gpt_parameters()),
+        ("all-gather", "dp"): both(gpt_parameters())}),
+    ("gpt", "mesh=dp=4 zero=3 zero3-gathers=keep accumulate=whole", 2, "step", {
+        ("reduce-scatter", "dp"): both(gpt_parameters()),
+        ("all-gather", "dp"): both(gpt_parameters())}),
+    ("gpt", "mesh=dp=4 zero=2 accumulate=whole", 2, "step", {
+        ("reduce-scatter", "dp"): both(gpt_parameters()),
+        ("all-gather", "dp"): both(gpt_parameters())}),
+    # Vectors stay whole.
+    ("gpt", "mesh=dp=4 zero=1 zero-min-bytes=512", 2, "step", {
+        ("reduce-scatter", "dp"): both(LARGE),
+        ("all-reduce", "dp"): both([n for n in gpt_parameters() if n * 4 < 512]),
+        ("all-gather", "dp"): both(LARGE)}),
+    # Gradients in flat tensors: the same elements.
+    ("gpt", "mesh=dp=4", 2, "step bucket-bytes=1000000", {
+        ("all-reduce", "dp"): (1, sum(gpt_parameters()))}),
+    ("gpt", "mesh=dp=4 zero=2", 2, "step bucket-bytes=1000000", {
+        ("reduce-scatter", "dp"): (2, 2 * sum(gpt_parameters())),
+        ("all-gather", "dp"): both(gpt_parameters())}),
+    ("odd", "mesh=dp=3,tp=2 zero=2 sequence-parallel", 2, "step bucket-bytes=2000", None),
     # Across the groups once a step.
     ("gpt", "mesh=dp=4 zero=3 zero-group=2", 2, "step", {
         ("reduce-scatter", "dp:(2)2"): times(2, gpt_parameters()),
@@ -145,12 +168,12 @@ def summed(collectives):
     return dict(found)
 
 
-def explained(bin_dir, step, strategy, entry):
+def explained(bin_dir, step, strategy, entry, bucket_bytes=0):
     text = partition.run(
         f"{bin_dir}/sheaf-opt", "-o", os.devnull,
         f"--pass-pipeline=builtin.module(nn-decompose{{ops=step_mean,step_sum}},"
-        f"dist-apply-strategy{{{strategy}}},dist-propagate,dist-partition,canonicalize,"
-        f"dist-explain{{function={entry}}})", stdin=step)
+        f"dist-apply-strategy{{{strategy}}},dist-propagate,dist-partition,symbol-dce,"
+        f"dist-optimize{{bucket-bytes={bucket_bytes}}},dist-explain{{function={entry}}})", stdin=step)
     found = collections.Counter()
     for entry in json.loads(text):
         if not entry["reason"].get("text"):
@@ -203,8 +226,11 @@ def main():
             bin_dir, MODELS[model], microbatches)
         steps[model, microbatches] = step
         name = f"{model}, {strategy}, {microbatches} microbatches, @{entry}"
+        entry, _, bucket = entry.partition(" bucket-bytes=")
+        bucket = int(bucket or 0)
         try:
-            local = partition.check(bin_dir, step, strategy, entry, IDS[model])
+            local = partition.check(bin_dir, step, strategy, entry, IDS[model],
+                                    bucket_bytes=bucket)
             for reduce in ("early", "late") if full else ():
                 partition.check(bin_dir, step, strategy, entry, IDS[model], reduce)
             found = summed(local.collectives)
@@ -213,7 +239,7 @@ def main():
             sent = collections.Counter()
             for (kind, axes, elements, element, _), count in local.collectives.items():
                 sent[kind, axes, elements, element] += count
-            listed = explained(bin_dir, step, strategy, entry)
+            listed = explained(bin_dir, step, strategy, entry, bucket)
             if sent != listed:
                 raise ValueError(f"sent but not listed: {sent - listed}; "
                                  f"listed but not sent: {listed - sent}")

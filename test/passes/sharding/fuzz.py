@@ -70,7 +70,7 @@ def main():
         local = MeshModule(partition.run(
             tool, "--mlir-print-op-generic",
             f"--pass-pipeline=builtin.module(dist-propagate,dist-partition{{reduce={reduce}}},"
-            "canonicalize,dist-verify)", stdin='dist.mesh @mesh ["a" = 4, "b" = 3]\n' +
+            "canonicalize,dist-optimize,dist-verify)", stdin='dist.mesh @mesh ["a" = 4, "b" = 3]\n' +
             "\n".join(annotate(case.text, chance) for case in cases)))
         for case in cases:
             runs += 1

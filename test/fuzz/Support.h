@@ -1,0 +1,50 @@
+//===- Support.h - What the fuzz targets of the compiler share -*- C++ -*-===//
+//
+// A context that knows Sheaf's dialects, and diagnostics that go nowhere: a target
+// finds crashes, hangs and broken promises, not error messages.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_TEST_FUZZ_SUPPORT_H
+#define SHEAF_TEST_FUZZ_SUPPORT_H
+
+#include "compiler/Compile.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+
+namespace sheaf::fuzz {
+
+/// A context of one thread. Types and attributes live as long as their context does,
+/// so it is made anew now and then.
+inline mlir::MLIRContext &context() {
+  static std::unique_ptr<mlir::MLIRContext> current;
+  static int uses = 0;
+  if (!current || ++uses == 500) {
+    mlir::DialectRegistry registry;
+    registerSheafDialects(registry);
+    current = std::make_unique<mlir::MLIRContext>(registry,
+                                                  mlir::MLIRContext::Threading::DISABLED);
+    current->printOpOnDiagnostic(false);
+    current->getDiagEngine().registerHandler([](mlir::Diagnostic &) {});
+    uses = 0;
+  }
+  return *current;
+}
+
+/// A promise that was broken: text of what, and the end of the process.
+[[noreturn]] inline void fail(const llvm::Twine &what) {
+  llvm::errs() << "broken promise: " << what << "\n";
+  abort();
+}
+
+/// The module of text or bytecode; null where it is not one.
+inline mlir::OwningOpRef<mlir::ModuleOp> parse(const uint8_t *data, size_t size) {
+  // Text ends in a null byte.
+  std::string bytes(reinterpret_cast<const char *>(data), size);
+  return mlir::parseSourceString<mlir::ModuleOp>(bytes, &context());
+}
+
+} // namespace sheaf::fuzz
+
+#endif // SHEAF_TEST_FUZZ_SUPPORT_H

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Builds the fuzz targets with clang and runs each for a while from its seeds.
+
+    test/fuzz/run.py BUILD_DIR [--seconds=60] [--only=TEXT]
+
+Seeds of IR are the tests of the tree, file by file and part by part, as text and as
+bytecode (written by BUILD_DIR/bin), with models of sheaf-model; those of other formats
+lie in test/fuzz/seeds and in the inputs of sheaf-model's tests. What a target finds
+stays in BUILD_DIR/fuzz/found; the last line is "N passed, M failed".
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+COMPILER = ("ir", "compile", "config")
+RUNTIME = ("manifest", "tokens", "safetensors", "checkpoint")
+
+
+def build(folder, source, targets, *arguments):
+    subprocess.run(["cmake", "-G", "Ninja", "-B", str(folder), "-S", str(source),
+                    "-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++",
+                    "-DSHEAF_FUZZ=ON", *arguments], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", str(folder), "--target", *targets], check=True)
+
+
+def ir_seeds(folder, bin_dir):
+    """IR of the tree's tests, and small models, with options for fuzz-compile."""
+    texts = []
+    for path in sorted((ROOT / "test").rglob("*.mlir")):
+        for part in re.split(r"^// -----.*$", path.read_text(), flags=re.M):
+            lines = [line for line in part.splitlines()
+                     if not line.lstrip().startswith("//")]
+            if any(line.strip() for line in lines):
+                texts.append("\n".join(lines) + "\n")
+    options = ("mesh=dp:2,tp:2 zero=1 sp", "mesh=dp:4 zero=3 zero-group=2",
+               "microbatches=2 recompute=full", "recompute=selective sgd", "reference",
+               "differentiate", "llvm", "mesh=tp:3 microbatches=2", "")
+    for model in (["gpt", "--dropout=0.1"], ["llama", "--kv-heads=1", "--documents", "--window=3"]):
+        text = subprocess.run([bin_dir / "sheaf-model", *model, "--layers=1", "--hidden=4",
+                               "--heads=2", "--ffn=5", "--vocab=7", "--seq=4", "--batch=4"],
+                              check=True, capture_output=True, text=True).stdout
+        texts += [f"// options: {option}\n{text}" for option in options]
+    for i, text in enumerate(texts):
+        if len(text) > 20000:
+            continue
+        (folder / f"{i:04}.mlir").write_text(text)
+        bytecode = subprocess.run([bin_dir / "sheaf-opt", "--emit-bytecode", "-"],
+                                  input=text.encode(), capture_output=True)
+        if bytecode.returncode == 0 and i % 8 == 0:
+            (folder / f"{i:04}.bc").write_bytes(bytecode.stdout)
+
+
+def seeds(name, work, bin_dir):
+    if name in ("ir", "compile"):
+        folder = work / "seeds-ir"
+        if not folder.is_dir():
+            folder.mkdir()
+            ir_seeds(folder, bin_dir)
+        return folder
+    if name == "config":
+        return ROOT / "test/tools/sheaf-model/Inputs"
+    return HERE / "seeds" / name
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("build_dir", type=Path)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    names = [name for name in COMPILER + RUNTIME if options.only in name]
+    build_dir = options.build_dir.resolve()
+    work = build_dir / "fuzz"
+    found = work / "found"
+    found.mkdir(parents=True, exist_ok=True)
+    for folder, source, group, arguments in (
+            (work / "compiler", ROOT, COMPILER, ["-DSHEAF_TESTS=OFF"]),
+            (work / "runtime", ROOT / "runtime", RUNTIME, ["-DSHEAF_SANITIZE=address"])):
+        targets = [f"fuzz-{name}" for name in group if name in names]
+        if targets:
+            build(folder, source, targets, *arguments)
+
+    failed = 0
+    for name in names:
+        corpus = work / f"corpus-{name}"
+        corpus.mkdir(exist_ok=True)
+        program = next(path for path in work.glob(f"*/**/fuzz-{name}") if path.is_file())
+        command = [program, corpus, seeds(name, work, build_dir / "bin"),
+                   f"-max_total_time={options.seconds}", "-timeout=30", "-rss_limit_mb=3000",
+                   "-max_len=20000", "-print_final_stats=1", f"-artifact_prefix={found}/{name}-"]
+        process = subprocess.run([str(part) for part in command], capture_output=True,
+                                 text=True, errors="replace", timeout=options.seconds + 600,
+                                 env=dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1"))
+        runs = re.search(r"stat::number_of_executed_units: *(\d+)", process.stderr)
+        cover = re.findall(r"cov: (\d+)", process.stderr)
+        verdict = "ok  " if process.returncode == 0 else "FAIL"
+        print(f"{verdict} fuzz-{name}: {runs[1] if runs else '?'} inputs in {options.seconds} s, "
+              f"{cover[-1] if cover else '?'} edges", flush=True)
+        if process.returncode:
+            failed += 1
+            print(process.stderr[-6000:], flush=True)
+    print(f"{len(names) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
