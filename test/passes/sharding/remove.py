@@ -32,7 +32,7 @@ def explain(bin_dir, model, path, rows):
     with open(path, "w", encoding="utf-8") as file:
         file.write("# A strategy.\n" + "\n".join(rows) + "\n")
     text = subprocess.run([f"{bin_dir}/sheaf-compile", model, "--mesh=dp=2,tp=2",
-                           f"--strategy={path}", "--explain=json"], check=True,
+                           f"--strategy={path}", "--bucket-bytes=0", "--explain=json"], check=True,
                           capture_output=True, text=True).stdout
     return json.loads(text)["collectives"]
 
