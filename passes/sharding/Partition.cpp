@@ -1055,8 +1055,7 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
           << reduce << "', expected cheapest, early or late";
       return signalPassFailure();
     }
-    if (failed(nn::refuseEncodings(getOperation(), "whole tensors: this is the program of one "
-                                                   "device already")))
+    if (failed(checkWhole()))
       return signalPassFailure();
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
@@ -1065,6 +1064,27 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
       return signalPassFailure();
     if (getContext().getRemarkEngine())
       reportCollectives();
+  }
+
+  /// Collectives and partial values are inside manual regions alone: the rest is whole.
+  LogicalResult checkWhole() {
+    auto isPartial = [](Type type) {
+      auto tensor = dyn_cast<RankedTensorType>(type);
+      return tensor && tensor.getEncoding();
+    };
+    WalkResult result = getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (isa<dist::ManualOp>(op))
+        return WalkResult::skip();
+      auto function = dyn_cast<func::FuncOp>(op);
+      if (!isa<dist::CollectiveOpInterface>(op) &&
+          !llvm::any_of(op->getResultTypes(), isPartial) &&
+          !(function && llvm::any_of(function.getArgumentTypes(), isPartial)))
+        return WalkResult::advance();
+      op->emitOpError("is of the program of one device already; dist-partition expects a "
+                      "program on whole tensors");
+      return WalkResult::interrupt();
+    });
+    return failure(result.wasInterrupted());
   }
 
   /// A remark for every collective: what asked for it.

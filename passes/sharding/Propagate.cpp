@@ -262,8 +262,6 @@ private:
 
   bool seed(const Seed &wish, int64_t priority) {
     Value value = wish.value;
-    // Of this value itself, not of what it is returned as.
-    bool isGiven = wish.site.kind != Site::Result;
     dist::ShardingAttr attr = wish.sharding;
     State &state = stateOf(value);
     ValueSharding wanted = mesh.parse(attr);
