@@ -1,9 +1,10 @@
-//===- Optimize.cpp - Send less, and less often ----------------------------===//
+//===- Optimize.cpp - Send less, and less often
+//----------------------------===//
 //
-// Works on the program of one device, where every collective is an op that can be
-// seen. What only moves elements (a gather, an exchange) trades places with casts and
-// slices; equal collectives become one; gradients that are reduced one after another
-// are reduced together.
+// Works on the program of one device, where every collective is an op that can
+// be seen. What only moves elements (a gather, an exchange) trades places with
+// casts and slices; equal collectives become one; gradients that are reduced
+// one after another are reduced together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,14 +52,14 @@ static void note(Operation *op, const Twine &text) {
     return;
   NamedAttrList fields(reason);
   auto old = dyn_cast_or_null<StringAttr>(fields.get("text"));
-  fields.set("text", StringAttr::get(
-                         op->getContext(),
-                         (old ? old.getValue() : StringRef()) + "; " + text));
+  fields.set("text", StringAttr::get(op->getContext(),
+                                     (old ? old.getValue() : StringRef()) +
+                                         "; " + text));
   op->setAttr(dist::kReasonAttr, fields.getDictionary(op->getContext()));
 }
 
-/// Whether a collective only moves elements: what happens to each of them alone may
-/// happen before or behind it.
+/// Whether a collective only moves elements: what happens to each of them alone
+/// may happen before or behind it.
 static bool isMove(Operation *op) {
   return op && isa<dist::AllGatherOp, dist::AllToAllOp, dist::PermuteOp,
                    dist::BroadcastOp>(op);
@@ -89,16 +90,15 @@ namespace {
 // Casts
 //===----------------------------------------------------------------------===//
 
-/// cast(move(x)) to fewer bytes becomes move(cast(x)), reshapes and slices between
-/// them included.
+/// cast(move(x)) to fewer bytes becomes move(cast(x)), reshapes and slices
+/// between them included.
 struct NarrowBeforeMove : OpRewritePattern<nn::CastOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(nn::CastOp cast,
                                 PatternRewriter &rewriter) const final {
     Type element = typeOf(cast).getElementType();
-    if (bytesOf(element) >=
-        bytesOf(typeOf(cast.getInput()).getElementType()))
+    if (bytesOf(element) >= bytesOf(typeOf(cast.getInput()).getElementType()))
       return rewriter.notifyMatchFailure(cast, "is not narrowing");
     SmallVector<Operation *> chain;
     Operation *op = cast.getInput().getDefiningOp();
@@ -177,15 +177,13 @@ struct MoveBeforeWiden : RewritePattern {
                   ->getResult(0);
     }
     rewriter.setInsertionPoint(op);
-    Operation *moved =
-        rebuild(rewriter, op, value,
-                withElement(typeOf(op->getResult(0)), element));
+    Operation *moved = rebuild(rewriter, op, value,
+                               withElement(typeOf(op->getResult(0)), element));
     std::string name;
     llvm::raw_string_ostream(name) << element;
     note(moved, "sent as " + name + ", cast behind");
-    auto wide = nn::CastOp::create(rewriter, cast.getLoc(),
-                                   typeOf(op->getResult(0)),
-                                   moved->getResult(0));
+    auto wide = nn::CastOp::create(
+        rewriter, cast.getLoc(), typeOf(op->getResult(0)), moved->getResult(0));
     takeRole(wide, cast);
     rewriter.replaceOp(op, wide);
     for (Operation *between : chain)
@@ -200,8 +198,8 @@ struct MoveBeforeWiden : RewritePattern {
 // Slices
 //===----------------------------------------------------------------------===//
 
-/// A gather of a shard and then a slice of the same shard: what both have in common
-/// goes away. The outermost axes of both must be the same.
+/// A gather of a shard and then a slice of the same shard: what both have in
+/// common goes away. The outermost axes of both must be the same.
 struct SliceOfGather : OpRewritePattern<dist::SliceOp> {
   SliceOfGather(MLIRContext *context, const MeshInfo &mesh)
       : OpRewritePattern(context), mesh(mesh) {}
@@ -238,8 +236,8 @@ struct SliceOfGather : OpRewritePattern<dist::SliceOp> {
       rewriter.setInsertionPoint(gather);
       SmallVector<int64_t> shape(typeOf(input).getShape());
       shape[slice.getDim()] = slice.getType().getDimSize(slice.getDim());
-      Operation *first = rebuild(rewriter, slice, input,
-                                 withShape(typeOf(input), shape));
+      Operation *first =
+          rebuild(rewriter, slice, input, withShape(typeOf(input), shape));
       Operation *second = rebuild(rewriter, gather, first->getResult(0),
                                   cast<RankedTensorType>(slice.getType()));
       rewriter.replaceOp(slice, second->getResult(0));
@@ -286,8 +284,8 @@ struct SliceOfGather : OpRewritePattern<dist::SliceOp> {
   }
 };
 
-/// Whether all of what reads `value` are slices that leave dimension `dim` whole and
-/// together read less than all.
+/// Whether all of what reads `value` are slices that leave dimension `dim`
+/// whole and together read less than all.
 bool readsLess(Value value, int64_t dim) {
   int64_t read = 0;
   for (Operation *user : value.getUsers()) {
@@ -320,8 +318,8 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
       rewriter.setInsertionPoint(slice);
       SmallVector<int64_t> sizes(slice.getSizes());
       sizes[dim] = typeOf(input).getDimSize(dim);
-      auto *local = rebuild(rewriter, slice, input,
-                            withShape(typeOf(input), sizes));
+      auto *local =
+          rebuild(rewriter, slice, input, withShape(typeOf(input), sizes));
       cast<nn::SliceOp>(local).setSizes(sizes);
       Operation *part = rebuild(rewriter, gather, local->getResult(0),
                                 cast<RankedTensorType>(slice.getType()));
@@ -332,8 +330,9 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
     return success();
   }
 
-  /// Of a value in shards along `dim` only parts of single shards are used, as of the
-  /// stacked weights of all layers one layer: the device that has it sends it.
+  /// Of a value in shards along `dim` only parts of single shards are used, as
+  /// of the stacked weights of all layers one layer: the device that has it
+  /// sends it.
   static LogicalResult fromOneShard(dist::AllGatherOp gather,
                                     PatternRewriter &rewriter) {
     int64_t dim = gather.getDim();
@@ -344,8 +343,8 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
       if (!slice)
         return failure();
       int64_t first = slice.getOffsets()[dim],
-              last = first + (slice.getSizes()[dim] - 1) *
-                                 slice.getAllStrides()[dim];
+              last = first +
+                     (slice.getSizes()[dim] - 1) * slice.getAllStrides()[dim];
       if (first / part != last / part)
         return failure();
       read += slice.getType().getNumElements();
@@ -372,7 +371,8 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
     return success();
   }
 
-  /// reshape(gather(x)) becomes gather(reshape(x)) where slices read less of it.
+  /// reshape(gather(x)) becomes gather(reshape(x)) where slices read less of
+  /// it.
   static LogicalResult throughReshape(dist::AllGatherOp gather,
                                       nn::ReshapeOp reshape,
                                       PatternRewriter &rewriter) {
@@ -401,8 +401,8 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
     SmallVector<int64_t> shape(to.getShape());
     shape[place] /= devices;
     rewriter.setInsertionPoint(reshape);
-    Operation *local = rebuild(rewriter, reshape, gather.getInput(),
-                               withShape(part, shape));
+    Operation *local =
+        rebuild(rewriter, reshape, gather.getInput(), withShape(part, shape));
     Operation *whole = rebuild(rewriter, gather, local->getResult(0), to);
     cast<dist::AllGatherOp>(whole).setDim(place);
     rewriter.replaceOp(reshape, whole->getResult(0));
@@ -415,8 +415,8 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
 // Equal collectives
 //===----------------------------------------------------------------------===//
 
-/// Forward and backward do not share: what the forward gathered would have to be kept
-/// until then.
+/// Forward and backward do not share: what the forward gathered would have to
+/// be kept until then.
 StringRef phaseOf(Operation *op) {
   auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
   if (!role || role == "forward")
@@ -424,8 +424,8 @@ StringRef phaseOf(Operation *op) {
   return role == "optimizer" ? "optimizer" : "backward";
 }
 
-/// In a block the second of two equal collectives of one phase takes the first's
-/// result.
+/// In a block the second of two equal collectives of one phase takes the
+/// first's result.
 void mergeEqual(Block &block) {
   using Key = std::tuple<const void *, const void *, const void *, const void *,
                          std::string>;
@@ -460,9 +460,9 @@ void mergeEqual(Block &block) {
 // Buckets
 //===----------------------------------------------------------------------===//
 
-/// Collects reductions of gradients: those of one kind, over the same axes and of one
-/// element type that follow one another in a block become one on a flat tensor. Each
-/// element is added in the same order as before.
+/// Collects reductions of gradients: those of one kind, over the same axes and
+/// of one element type that follow one another in a block become one on a flat
+/// tensor. Each element is added in the same order as before.
 class Buckets {
 public:
   Buckets(dist::MeshOp mesh, int64_t limit) : mesh(mesh), limit(limit) {}
@@ -482,8 +482,8 @@ public:
 
 private:
   struct Bucket {
-    /// The op, its reduction and axes, the element types with what is partial before
-    /// and behind it.
+    /// The op, its reduction and axes, the element types with what is partial
+    /// before and behind it.
     SmallVector<const void *> key;
     SmallVector<Operation *> members;
     /// What reads results of members and can wait.
@@ -503,8 +503,8 @@ private:
   int64_t limitFor(dist::CollectiveOpInterface op) {
     if (limit >= 0)
       return limit;
-    // As large as takes 32 times the latency of the slowest link: the latency is then
-    // a thirtieth of the cost.
+    // As large as takes 32 times the latency of the slowest link: the latency
+    // is then a thirtieth of the cost.
     double bytes = 0;
     for (dist::AxisAttr axis : op.getGroupAxes()) {
       dist::LinkSpeed speed = dist::getLinkSpeed(mesh.lookup(axis.getName()));
@@ -534,8 +534,8 @@ private:
         .wasInterrupted();
   }
 
-  /// Closes the buckets whose results an op reads. A plain op waits with the last one
-  /// that it reads.
+  /// Closes the buckets whose results an op reads. A plain op waits with the
+  /// last one that it reads.
   void closeReadBy(Operation *op) {
     bool mayWait = op->getNumRegions() == 0 && isPure(op) &&
                    isa<nn::NNDialect>(op->getDialect()) &&
@@ -593,22 +593,22 @@ private:
           shape(type.getShape());
       high[dim] = behind;
       shape[dim] += behind;
-      value = emit.make<nn::PadOp>(withShape(type, shape), value,
-                                   ArrayRef<int64_t>(low),
-                                   ArrayRef<int64_t>(high),
-                                   DenseI64ArrayAttr(),
-                                   APFloat(0.0));
+      value = emit.make<nn::PadOp>(
+          withShape(type, shape), value, ArrayRef<int64_t>(low),
+          ArrayRef<int64_t>(high), DenseI64ArrayAttr(), APFloat(0.0));
     }
     int64_t before = 1;
     for (int64_t size : type.getShape().take_front(dim))
       before *= size;
     int64_t rest = part.getNumElements() / before;
     if (before > 1) {
-      value = emit.make<nn::ReshapeOp>(withShape(type, {before, group, rest}), value);
-      value = emit.make<nn::TransposeOp>(withShape(type, {group, before, rest}), value,
-                                         ArrayRef<int64_t>{1, 0, 2});
+      value = emit.make<nn::ReshapeOp>(withShape(type, {before, group, rest}),
+                                       value);
+      value = emit.make<nn::TransposeOp>(withShape(type, {group, before, rest}),
+                                         value, ArrayRef<int64_t>{1, 0, 2});
     }
-    return emit.make<nn::ReshapeOp>(withShape(type, {group, before * rest}), value);
+    return emit.make<nn::ReshapeOp>(withShape(type, {group, before * rest}),
+                                    value);
   }
 
   void close(size_t i) {
@@ -641,12 +641,12 @@ private:
     for (Operation *op : bucket.members) {
       emit.loc = op->getLoc();
       Value operand = op->getOperand(0);
-      parts.push_back(
-          scatter ? inParts(emit, cast<dist::ReduceScatterOp>(op))
-                  : Value(emit.make<nn::ReshapeOp>(
-                        withShape(typeOf(operand),
-                                  {typeOf(operand).getNumElements()}),
-                        operand)));
+      parts.push_back(scatter
+                          ? inParts(emit, cast<dist::ReduceScatterOp>(op))
+                          : Value(emit.make<nn::ReshapeOp>(
+                                withShape(typeOf(operand),
+                                          {typeOf(operand).getNumElements()}),
+                                operand)));
       each += typeOf(parts.back()).getShape().back();
     }
     emit.loc = last->getLoc();
@@ -654,11 +654,12 @@ private:
     SmallVector<int64_t> shape(type.getShape());
     shape.back() = each;
     int64_t along = shape.size() - 1;
-    Value flat = emit.make<nn::ConcatenateOp>(withShape(type, shape), parts, along);
+    Value flat =
+        emit.make<nn::ConcatenateOp>(withShape(type, shape), parts, along);
     if (scatter)
       shape[0] = 1;
-    auto result = RankedTensorType::get(shape, type.getElementType(),
-                                        typeOf(last->getResult(0)).getEncoding());
+    auto result = RankedTensorType::get(
+        shape, type.getElementType(), typeOf(last->getResult(0)).getEncoding());
     Operation *together = last->cloneWithoutRegions();
     together->setOperands(flat);
     together->getResult(0).setType(result);
@@ -667,7 +668,8 @@ private:
     if (Attribute reason = bucket.members[0]->getAttr(dist::kReasonAttr))
       together->setAttr(dist::kReasonAttr, reason);
     builder.insert(together);
-    note(together, "a bucket of " + Twine(bucket.members.size()) + " gradients");
+    note(together,
+         "a bucket of " + Twine(bucket.members.size()) + " gradients");
     Value reduced = together->getResult(0);
     int64_t offset = 0;
     for (auto [op, part] : llvm::zip_equal(bucket.members, parts)) {
@@ -676,9 +678,9 @@ private:
       offsets.back() = offset;
       sizes.back() = typeOf(part).getShape().back();
       offset += sizes.back();
-      Value own = emit.make<nn::SliceOp>(withShape(result, sizes), reduced,
-                                         ArrayRef<int64_t>(offsets),
-                                         ArrayRef<int64_t>(sizes), DenseI64ArrayAttr());
+      Value own = emit.make<nn::SliceOp>(
+          withShape(result, sizes), reduced, ArrayRef<int64_t>(offsets),
+          ArrayRef<int64_t>(sizes), DenseI64ArrayAttr());
       own = emit.make<nn::ReshapeOp>(typeOf(op->getResult(0)), own);
       op->getResult(0).replaceAllUsesWith(own);
     }
@@ -699,7 +701,8 @@ struct DistOptimize : sheaf::impl::DistOptimizeBase<DistOptimize> {
     if (bucketBytes == "auto")
       limit = -1;
     else if (StringRef(bucketBytes).getAsInteger(10, limit) || limit < 0)
-      return emitError(UnknownLoc::get(context), "dist-optimize: option 'bucket-bytes' is '")
+      return emitError(UnknownLoc::get(context),
+                       "dist-optimize: option 'bucket-bytes' is '")
              << bucketBytes << "', expected a number of bytes, or auto";
     return success();
   }
@@ -721,13 +724,15 @@ struct DistOptimize : sheaf::impl::DistOptimizeBase<DistOptimize> {
     if (failed(mesh))
       return signalPassFailure();
     RewritePatternSet patterns(&getContext());
-    patterns.add<NarrowBeforeMove, MoveBeforeWiden, GatherOfSlice>(&getContext());
+    patterns.add<NarrowBeforeMove, MoveBeforeWiden, GatherOfSlice>(
+        &getContext());
     patterns.add<SliceOfGather>(&getContext(), *mesh);
     GreedyRewriteConfig config;
     config.enableFolding(false);
     config.enableConstantCSE(false);
     config.setRegionSimplificationLevel(GreedySimplifyRegionLevel::Disabled);
-    if (failed(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+    if (failed(
+            applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       return signalPassFailure();
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
       for (Block &block : function.getBody()) {

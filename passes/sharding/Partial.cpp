@@ -56,9 +56,8 @@ void Plan::build() {
     if (!known)
       known = &allShardings.emplace_back(mesh.parse(sharding));
     shardings[value] = known;
-    if (llvm::any_of(sharding.getDims(), [](dist::DimAttr dim) {
-          return dim.getPriority() != 0;
-        }))
+    if (llvm::any_of(sharding.getDims(),
+                     [](dist::DimAttr dim) { return dim.getPriority() != 0; }))
       for (dist::DimAttr dim : sharding.getDims())
         priorities[value].push_back(dim.getPriority());
   };

@@ -116,9 +116,7 @@ public:
   /// The sharding that propagation gave the value.
   const ValueSharding &shardingOf(mlir::Value value);
   /// Null for an op without a rule.
-  const OpPlan *planOf(mlir::Operation *op) const {
-    return ops.lookup(op);
-  }
+  const OpPlan *planOf(mlir::Operation *op) const { return ops.lookup(op); }
   /// Over what the value is partial where it is defined, reductions put off
   /// included.
   AtomSet partialAt(mlir::Value value) const {

@@ -25,7 +25,8 @@ using namespace sheaf;
 using namespace sheaf::sharding;
 
 namespace {
-/// On a copy of a function, and on the function, while propagation runs: its name.
+/// On a copy of a function, and on the function, while propagation runs: its
+/// name.
 constexpr llvm::StringLiteral kCopyAttr = "dist.copy_of";
 
 struct State {
@@ -64,10 +65,10 @@ public:
     }
   }
 
-  /// Gives calls of one function whose operands and results have other shardings than
-  /// those of another call a copy of it, where they do not fit the function as it is;
-  /// calls that have the same share one. Says whether there are copies now: then
-  /// propagation begins anew.
+  /// Gives calls of one function whose operands and results have other
+  /// shardings than those of another call a copy of it, where they do not fit
+  /// the function as it is; calls that have the same share one. Says whether
+  /// there are copies now: then propagation begins anew.
   bool specialise() {
     llvm::MapVector<func::FuncOp, SmallVector<func::CallOp>> calls;
     module.walk([&](func::CallOp call) {
@@ -194,10 +195,12 @@ private:
       } else if (auto list =
                      op->getAttrOfType<ArrayAttr>(dist::kShardingsAttr)) {
         // The results of a loop are its last arguments.
-        unsigned first = op->getNumRegions() == 1 && !op->getRegion(0).empty()
-                             ? op->getRegion(0).getNumArguments() - op->getNumResults()
-                             : 0;
-        for (auto [i, value, sharding] : llvm::enumerate(op->getResults(), list)) {
+        unsigned first =
+            op->getNumRegions() == 1 && !op->getRegion(0).empty()
+                ? op->getRegion(0).getNumArguments() - op->getNumResults()
+                : 0;
+        for (auto [i, value, sharding] :
+             llvm::enumerate(op->getResults(), list)) {
           addSeed(value, cast<dist::ShardingAttr>(sharding),
                   {Site::Op, op, first + static_cast<unsigned>(i)});
           close(value, cast<dist::ShardingAttr>(sharding));
@@ -373,8 +376,8 @@ private:
           priority = std::max(priority, best[factor].priority);
           weight = std::max(weight, best[factor].weight);
         }
-        Proposal proposal{static_cast<unsigned>(d), wanted,  priority,
-                          weight,                   nullptr, {}};
+        Proposal proposal{
+            static_cast<unsigned>(d), wanted, priority, weight, nullptr, {}};
         if (origins) {
           proposal.via = node.op;
           for (int axis : wanted.axes)
