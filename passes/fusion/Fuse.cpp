@@ -591,12 +591,12 @@ void BlockFusion::trim(Group &group) {
 // The ops
 //===----------------------------------------------------------------------===//
 
-/// Says of each two neighbours that are still apart why, and how many bytes that costs.
 static StringRef nameOfFunction(Operation *op) {
   auto function = op->getParentOfType<func::FuncOp>();
   return function ? function.getName() : StringRef();
 }
 
+/// Says of each two neighbours that are still apart why, and how many bytes that costs.
 void BlockFusion::reportRefusals() {
   llvm::DenseSet<std::pair<Operation *, Operation *>> said;
   for (const Refusal &refusal : refusals) {

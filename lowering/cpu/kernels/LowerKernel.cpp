@@ -53,23 +53,44 @@ static LogicalResult decompose(func::FuncOp function, std::string &error) {
   }
 }
 
+/// A value without the reshapes on its way.
+static Value view(Value value) {
+  while (auto reshape = value.getDefiningOp<ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+/// Of `select(x == -infinity, 0, x)`, what is subtracted from a row that may be
+/// -infinity throughout, the x; null for anything else.
+static Value shiftedFrom(Value value) {
+  auto select = view(value).getDefiningOp<SelectOp>();
+  auto compare = select ? view(select.getCondition()).getDefiningOp<CompareOp>() : nullptr;
+  if (!compare || compare.getPredicate() != Predicate::EQ)
+    return {};
+  APFloat number(0.0);
+  auto is = [&](Value operand) {
+    auto constant = view(operand).getDefiningOp<ConstantOp>();
+    return constant && matchPattern(constant.getResult(), m_ConstantFloat(&number));
+  };
+  if (!is(compare.getRhs()) || !number.isInfinity() || !number.isNegative() ||
+      !is(select.getOnTrue()) || !number.isZero() ||
+      view(compare.getLhs()) != view(select.getOnFalse()))
+    return {};
+  return view(select.getOnFalse());
+}
+
 /// Where the exponentials of a row are summed, e^(x - m), and needed again over
 /// their sum, e^(x - (m + log s)), as in cross entropy with its gradient: the
 /// second are the first times a number for each row, e^(m - (m + log s)), and
-/// need not be computed anew. Where m or s are infinite or NaN, both are NaN.
+/// need not be computed anew. Where m or s are infinite or NaN, both are NaN; where
+/// 0 is subtracted for m + log s of a row of -infinity, both are 0 if m is 0 there, too.
 static void shareExponentials(func::FuncOp function) {
   function.walk([](ExpOp second) {
     auto difference = second.getInput().getDefiningOp<SubOp>();
     if (!difference)
       return;
-    auto view = [](Value value) {
-      while (auto reshape = value.getDefiningOp<ReshapeOp>())
-        value = reshape.getInput();
-      return value;
-    };
-    Value logSum = view(difference.getRhs());
-    if (auto select = logSum.getDefiningOp<SelectOp>()) // 0 in an empty row
-      logSum = view(select.getOnFalse());
+    Value shifted = shiftedFrom(difference.getRhs());
+    Value logSum = shifted ? shifted : view(difference.getRhs());
     auto add = logSum.getDefiningOp<AddOp>();
     auto log = add ? add.getRhs().getDefiningOp<LogOp>() : nullptr;
     auto sum = log ? log.getInput().getDefiningOp<ReduceOp>() : nullptr;
@@ -79,6 +100,7 @@ static void shareExponentials(func::FuncOp function) {
     auto centred = first ? first.getInput().getDefiningOp<SubOp>() : nullptr;
     if (!centred || centred.getLhs() != difference.getLhs() ||
         centred.getRhs() != add.getLhs() ||
+        (shifted && !shiftedFrom(centred.getRhs())) ||
         centred.getRhs().getType() != difference.getRhs().getType())
       return;
     OpBuilder builder(second);

@@ -57,6 +57,25 @@ func.func @cross_entropy_both_special(%x: tensor<24x7xFT>, %t: tensor<24xi32> {t
   %d = nn.cross_entropy_grad %x, %t, %e grad %g : (tensor<24x7xFT>, tensor<24xi32>, tensor<24xST>, tensor<24xST>) -> tensor<24x7xFT>
   return %l, %d : tensor<24xST>, tensor<24x7xFT>
 }
+// The log-sum-exp has 0 for -infinity and the maximum does not: rows of -infinity are NaN
+// in the first exponential and 0 in the second.
+func.func @exponentials_of_raw_maximum(%in: tensor<24x7xf32>, %empty: tensor<24x1xi1>) -> (tensor<24xf32>, tensor<24x7xf32>) attributes {exec.kernel, test.tolerance = 4.0} {
+  %none = nn.constant dense<0xFF800000> : tensor<f32>
+  %zero = nn.constant dense<0.0> : tensor<f32>
+  %x = nn.select %empty, %none, %in : (tensor<24x1xi1>, tensor<f32>, tensor<24x7xf32>) -> tensor<24x7xf32>
+  %m = nn.reduce max %x dims [1] keep : (tensor<24x7xf32>) -> tensor<24x1xf32>
+  %c = nn.sub %x, %m : (tensor<24x7xf32>, tensor<24x1xf32>) -> tensor<24x7xf32>
+  %e = nn.exp %c : tensor<24x7xf32>
+  %s = nn.reduce sum %e dims [1] keep : (tensor<24x7xf32>) -> tensor<24x1xf32>
+  %l = nn.log %s : tensor<24x1xf32>
+  %lse = nn.add %m, %l : tensor<24x1xf32>
+  %is = nn.compare eq %m, %none : (tensor<24x1xf32>, tensor<f32>) -> tensor<24x1xi1>
+  %shift = nn.select %is, %zero, %lse : (tensor<24x1xi1>, tensor<f32>, tensor<24x1xf32>) -> tensor<24x1xf32>
+  %d = nn.sub %x, %shift : (tensor<24x7xf32>, tensor<24x1xf32>) -> tensor<24x7xf32>
+  %p = nn.exp %d : tensor<24x7xf32>
+  %r = nn.reshape %shift : tensor<24x1xf32> -> tensor<24xf32>
+  return %r, %p : tensor<24xf32>, tensor<24x7xf32>
+}
 func.func @cross_entropy_grad(%x: tensor<4x6x100xFT>, %t: tensor<4x6xi32> {test.range = [-5.0, 99.0]}, %l: tensor<4x6xST> {test.range = [4.0, 7.0]}, %g: tensor<4x6xST>, %h: tensor<4x6xST>) -> tensor<4x6x100xFT> attributes {exec.kernel, test.tolerance = 4.0} {
   %d = nn.cross_entropy_grad %x, %t, %l grad %g, %h smoothing 0.2 : (tensor<4x6x100xFT>, tensor<4x6xi32>, tensor<4x6xST>, tensor<4x6xST>, tensor<4x6xST>) -> tensor<4x6x100xFT>
   return %d : tensor<4x6x100xFT>
