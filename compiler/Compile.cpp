@@ -544,35 +544,6 @@ static double countFlops(ModuleOp module) {
   return loss ? 3 * count(loss) : 0;
 }
 
-/// Calls that lead back to where they started; none of the passes ends on those.
-static LogicalResult checkCalls(ModuleOp module) {
-  SymbolTable symbols(module);
-  llvm::DenseMap<func::FuncOp, bool> isOpen;
-  std::function<LogicalResult(func::FuncOp)> visit = [&](func::FuncOp function) {
-    isOpen[function] = true;
-    WalkResult result = function.walk([&](func::CallOp call) {
-      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-      if (!callee)
-        return WalkResult::advance();
-      auto known = isOpen.find(callee);
-      if (known == isOpen.end())
-        return WalkResult(visit(callee));
-      if (!known->second)
-        return WalkResult::advance();
-      call.emitOpError("calls @") << callee.getName()
-                                  << ", which is being called: recursion is not supported, "
-                                     "write the layers one by one";
-      return WalkResult::interrupt();
-    });
-    isOpen[function] = false;
-    return failure(result.wasInterrupted());
-  };
-  for (func::FuncOp function : module.getOps<func::FuncOp>())
-    if (!isOpen.contains(function) && failed(visit(function)))
-      return failure();
-  return success();
-}
-
 /// What the passes take for granted of a program on tensors.
 static LogicalResult checkTensors(ModuleOp module) {
   if (module.getOps<func::FuncOp>().empty())
@@ -606,7 +577,7 @@ static LogicalResult checkTensors(ModuleOp module) {
         failed(check("result", function.getResultTypes())))
       return failure();
   }
-  return checkCalls(module);
+  return nn::refuseRecursion(module);
 }
 
 /// Which batch argument, if any, each tensor of a call tree is; a value that is

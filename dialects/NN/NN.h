@@ -25,6 +25,9 @@ bool isStaticTensor(mlir::Type type);
 /// Fails, with a diagnostic, at the first value in `root` whose tensor has an encoding
 /// (a partial value of a mesh); `expected` ends "X, expected ...".
 mlir::LogicalResult refuseEncodings(mlir::Operation *root, llvm::StringRef expected);
+/// Fails, with a diagnostic, at a call that leads back to where it started; no pass ends
+/// on those.
+mlir::LogicalResult refuseRecursion(mlir::ModuleOp module);
 bool isScalarOperand(mlir::Type type);
 bool isAnyElement(mlir::Type type);
 bool isFloatElement(mlir::Type type);

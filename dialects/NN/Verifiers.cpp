@@ -28,6 +28,34 @@ static Type elementOf(Type type) {
   return tensor ? tensor.getElementType() : Type();
 }
 
+LogicalResult sheaf::nn::refuseRecursion(ModuleOp module) {
+  SymbolTable symbols(module);
+  llvm::DenseMap<func::FuncOp, bool> isOpen;
+  std::function<LogicalResult(func::FuncOp)> visit = [&](func::FuncOp function) {
+    isOpen[function] = true;
+    WalkResult result = function.walk([&](func::CallOp call) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      if (!callee)
+        return WalkResult::advance();
+      auto known = isOpen.find(callee);
+      if (known == isOpen.end())
+        return WalkResult(visit(callee));
+      if (!known->second)
+        return WalkResult::advance();
+      call.emitOpError("calls @") << callee.getName()
+                                  << ", which is being called: recursion is not supported, "
+                                     "write the layers one by one";
+      return WalkResult::interrupt();
+    });
+    isOpen[function] = false;
+    return failure(result.wasInterrupted());
+  };
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (!isOpen.contains(function) && failed(visit(function)))
+      return failure();
+  return success();
+}
+
 LogicalResult sheaf::nn::refuseEncodings(Operation *root, StringRef expected) {
   auto isEncoded = [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);

@@ -1066,8 +1066,11 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
       reportCollectives();
   }
 
-  /// Collectives and partial values are inside manual regions alone: the rest is whole.
+  /// Collectives and partial values are inside manual regions alone: the rest is whole,
+  /// straight-line code on tensors.
   LogicalResult checkWhole() {
+    if (failed(nn::refuseRecursion(getOperation())))
+      return failure();
     auto isPartial = [](Type type) {
       auto tensor = dyn_cast<RankedTensorType>(type);
       return tensor && tensor.getEncoding();
@@ -1076,6 +1079,17 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
       if (isa<dist::ManualOp>(op))
         return WalkResult::skip();
       auto function = dyn_cast<func::FuncOp>(op);
+      if (function && !function.isExternal() && !function.getBody().hasOneBlock()) {
+        op->emitOpError("has several blocks; dist-partition expects straight-line code");
+        return WalkResult::interrupt();
+      }
+      for (Type type : function ? TypeRange(function.getArgumentTypes())
+                                : TypeRange(op->getResultTypes()))
+        if (!isa<RankedTensorType>(type)) {
+          op->emitOpError() << "has " << (function ? "an argument" : "a result") << " of type "
+                            << type << "; dist-partition expects tensors with a rank";
+          return WalkResult::interrupt();
+        }
       if (!isa<dist::CollectiveOpInterface>(op) &&
           !llvm::any_of(op->getResultTypes(), isPartial) &&
           !(function && llvm::any_of(function.getArgumentTypes(), isPartial)))
