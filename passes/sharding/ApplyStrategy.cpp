@@ -431,7 +431,7 @@ private:
            << param.getAxes()[dim].getValue()
            << "), which its uses do not allow";
     if (row.meshAxes.size() == 1)
-      error << "; the nearest size of " << axes << " that they do is "
+      error << "; the largest divisor of " << devices << " that they do is "
             << largestPart(argument, dim, row.meshAxes[0]);
     if (!options.strategy.empty())
       error.attachNote(row.loc) << "asked for by '" << row.text << "'";

@@ -400,12 +400,27 @@ void sharding::printCollectives(const llvm::json::Array &collectives, llvm::raw_
 }
 
 llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
-  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
-  if (!value)
-    return value.takeError();
   auto wrong = [](const Twine &what) {
     return llvm::createStringError(what + ", expected what sheaf-compile --explain=json writes");
   };
+  // The parser calls itself for each bracket.
+  int64_t depth = 0;
+  bool isString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"')
+      isString = !isString;
+    else if (isString)
+      i += text[i] == '\\';
+    else if (text[i] == '[' || text[i] == '{')
+      ++depth;
+    else if (text[i] == ']' || text[i] == '}')
+      --depth;
+    if (depth > 100)
+      return wrong("is nested more than 100 deep");
+  }
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value)
+    return value.takeError();
   llvm::json::Object *all = value->getAsObject();
   if (!all || !all->getArray("collectives") || !all->getObject("memory"))
     return wrong("has no \"collectives\" or no \"memory\"");

@@ -8,7 +8,7 @@
 
 // Two heads on four devices.
 func.func @heads(
-    // expected-error@+1 {{parameter "w" is to be sharded over tp = 4 along dimension 1 (heads), which its uses do not allow; the nearest size of tp that they do is 2}}
+    // expected-error@+1 {{parameter "w" is to be sharded over tp = 4 along dimension 1 (heads), which its uses do not allow; the largest divisor of 4 that they do is 2}}
     %w: tensor<8x8xf32> {nn.param = #nn.param<"w", axes = [embed, heads], init = constant(0)>}) -> tensor<8x2x4xf32> {
   %0 = nn.reshape %w : tensor<8x8xf32> -> tensor<8x2x4xf32>
   return %0 : tensor<8x2x4xf32>
