@@ -2,6 +2,7 @@
 
 #include "compiler/Compile.h"
 #include "compiler/Phases.h"
+#include "compiler/Remarks.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
@@ -213,6 +214,10 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
   whole.mesh.clear();
   whole.dumpPhasesTo.clear();
   whole.printFusion = false;
+  // What others attached sees the program that was asked for, and that once.
+  whole.attached.clear();
+  whole.runsPluginPasses = false;
+  DropRemarks quiet(module.getContext());
   TimingScope scope = timing.nest("one device, to compare");
   Compilation one(*copy, whole, scope);
   if (failed(one.makeExec()))
@@ -753,9 +758,13 @@ LogicalResult Compilation::run(StringRef path) {
     return writeText(path);
   llvm::json::Array collectives, conflicts;
   llvm::json::Object whole;
-  // What a device's share is a share of.
+  // What a device's share is a share of. A body that is written for a device
+  // has no program of one.
+  bool isManual =
+      module.walk([](dist::ManualOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
   if (explains && options.why.empty() && floor <= Floor::Step &&
-      !phases.isSkipping() &&
+      !phases.isSkipping() && !isManual &&
       (!options.mesh.empty() || dist::getMesh(module)) &&
       module.lookupSymbol<func::FuncOp>("step")) {
     FailureOr<llvm::json::Object> bytes = explainWhole();

@@ -70,6 +70,8 @@ struct CompileOptions {
   std::string dumpPhasesTo;
   /// Pipelines at named points (getPoints in Points.h): point and pipeline.
   std::vector<std::pair<std::string, std::string>> attached;
+  /// Whether passes that plugins attached run, too.
+  bool runsPluginPasses = true;
   /// Where the module is written that a phase crashed on; empty: nowhere.
   std::string crashReproducer;
   /// The command line and the input in it, to be shown with a reproducer.
