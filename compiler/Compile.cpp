@@ -2,6 +2,7 @@
 
 #include "compiler/Compile.h"
 #include "compiler/Phases.h"
+#include "compiler/Remarks.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
@@ -58,6 +59,8 @@ private:
 
   bool isTraining() { return static_cast<bool>(module.lookupSymbol<func::FuncOp>("loss")); }
   void annotate();
+  /// Whether every option on shardings means something here.
+  LogicalResult checkShardingOptions(Floor floor);
   LogicalResult runPasses(StringRef name, const Twine &pipeline) {
     return phases.run(module, name, pipeline);
   }
@@ -139,7 +142,7 @@ LogicalResult Compilation::makeDevice() {
   os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
   llvm::interleave(options.mesh, os,
                    [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
-  if (!options.strategy.empty())
+  if (!options.strategy.empty() && !options.reference)
     os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
      << " zero-min-bytes=" << options.zeroMinBytes << " zero3-gathers=" << options.zero3Gathers
@@ -213,6 +216,10 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
   whole.mesh.clear();
   whole.dumpPhasesTo.clear();
   whole.printFusion = false;
+  // What others attached sees the program that was asked for, and that once.
+  whole.attached.clear();
+  whole.runsPluginPasses = false;
+  DropRemarks quiet(module.getContext());
   TimingScope scope = timing.nest("one device, to compare");
   Compilation one(*copy, whole, scope);
   if (failed(one.makeExec()))
@@ -679,6 +686,48 @@ void Compilation::annotate() {
     module->setAttr(kVocabularyAttr, builder.getI64IntegerAttr(vocabulary));
 }
 
+LogicalResult Compilation::checkShardingOptions(Floor floor) {
+  const CompileOptions defaults;
+  const std::pair<StringRef, bool> given[] = {
+      {"--strategy", options.strategy != defaults.strategy},
+      {"--zero", options.zero != defaults.zero},
+      {"--zero-group", options.zeroGroup != defaults.zeroGroup},
+      {"--zero-min-bytes", options.zeroMinBytes != defaults.zeroMinBytes},
+      {"--zero3-gathers", options.zero3Gathers != defaults.zero3Gathers},
+      {"--accumulate", options.accumulate != defaults.accumulate},
+      {"--sequence-parallel",
+       options.sequenceParallel != defaults.sequenceParallel},
+      {"--bucket-bytes", options.bucketBytes != defaults.bucketBytes},
+      {"--strict", options.strict != defaults.strict}};
+  std::string names;
+  for (auto [name, is] : given)
+    if (is)
+      names += (names.empty() ? "" : ", ") + name.str();
+  if (names.empty())
+    return success();
+  if (floor > Floor::Step && phases.resumedAfter().empty())
+    return module.emitError("is the program of one device already; give ")
+           << names << " with the model or the step";
+  if (options.mesh.empty() && !options.isMeshGiven && !dist::getMesh(module))
+    return module.emitError("has no mesh, which ")
+           << names
+           << " would shard it over: expected --mesh, such as --mesh=dp=2, or "
+              "a dist.mesh in the module";
+  // What a file shards is not known by a number.
+  if (!options.strategy.empty())
+    return success();
+  if (options.zero3Gathers != defaults.zero3Gathers && options.zero < 3)
+    return module.emitError("has weights that are not sharded, with --zero=")
+           << options.zero << ", and --zero3-gathers=" << options.zero3Gathers
+           << " tells of those that are; expected --zero=3";
+  if (options.accumulate != defaults.accumulate && options.zero < 2)
+    return module.emitError("has gradients that are whole between "
+                            "microbatches, with --zero=")
+           << options.zero << ", and --accumulate=" << options.accumulate
+           << " tells of sharded ones; expected --zero=2 or 3";
+  return success();
+}
+
 LogicalResult Compilation::run(StringRef path) {
   bool isResumed = !phases.resumedAfter().empty();
   Floor floor = isResumed ? floorAfter(phases.resumedAfter()) : floorOf(module);
@@ -693,6 +742,8 @@ LogicalResult Compilation::run(StringRef path) {
   if (floor > Floor::Step && !isResumed && !options.mesh.empty())
     return module.emitError("is the program of one device already; give --mesh with the model "
                             "or the step");
+  if (failed(checkShardingOptions(floor)))
+    return failure();
   bool explains = options.explain != CompileOptions::Explain::No;
   if (!options.why.empty() && (floor > Floor::Step || options.emit < Floor::Device ||
                                (options.mesh.empty() && !dist::getMesh(module))))
@@ -724,9 +775,13 @@ LogicalResult Compilation::run(StringRef path) {
     return writeText(path);
   llvm::json::Array collectives, conflicts;
   llvm::json::Object whole;
-  // What a device's share is a share of.
+  // What a device's share is a share of. A body that is written for a device
+  // has no program of one.
+  bool isManual =
+      module.walk([](dist::ManualOp) { return WalkResult::interrupt(); })
+          .wasInterrupted();
   if (explains && options.why.empty() && floor <= Floor::Step &&
-      !phases.isSkipping() &&
+      !phases.isSkipping() && !isManual &&
       (!options.mesh.empty() || dist::getMesh(module)) &&
       module.lookupSymbol<func::FuncOp>("step")) {
     FailureOr<llvm::json::Object> bytes = explainWhole();

@@ -35,6 +35,9 @@ struct CompileOptions {
   std::string optimizer = "adamw";
   /// The axes of the mesh and their sizes, the outermost first; empty: one device.
   std::vector<std::pair<std::string, int64_t>> mesh;
+  /// A mesh was asked for, be it of one device, whose axes are not in `mesh`:
+  /// what is said of shardings is no mistake.
+  bool isMeshGiven = false;
   /// What ZeRO shards (0 to 3), and over how many of the innermost devices of dp (0:
   /// all of them).
   int64_t zero = 0, zeroGroup = 0;
@@ -70,6 +73,8 @@ struct CompileOptions {
   std::string dumpPhasesTo;
   /// Pipelines at named points (getPoints in Points.h): point and pipeline.
   std::vector<std::pair<std::string, std::string>> attached;
+  /// Whether passes that plugins attached run, too.
+  bool runsPluginPasses = true;
   /// Where the module is written that a phase crashed on; empty: nowhere.
   std::string crashReproducer;
   /// The command line and the input in it, to be shown with a reproducer.

@@ -248,8 +248,10 @@ LogicalResult Phases::run(ModuleOp root, StringRef name,
 }
 
 LogicalResult Phases::at(StringRef point) {
-  const Attached *both[] = {&options.attached, &attachedByPlugins()};
-  for (const Attached *attached : both)
+  SmallVector<const Attached *, 2> all{&options.attached};
+  if (options.runsPluginPasses)
+    all.push_back(&attachedByPlugins());
+  for (const Attached *attached : all)
     for (auto &[name, pipeline] : *attached)
       if (name == point && failed(run(module, "at-" + point.str(), pipeline)))
         return failure();

@@ -3,13 +3,27 @@
 #include "compiler/Remarks.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Remark/RemarkStreamer.h"
+#include "llvm/ADT/DenseSet.h"
 #include <algorithm>
 #include <mutex>
 
 using namespace mlir;
+using namespace sheaf;
 using remark::detail::Remark;
 
 namespace {
+
+/// The contexts whose remarks are dropped; passes on functions ask at the same
+/// time.
+struct Dropped {
+  std::mutex mutex;
+  llvm::DenseSet<MLIRContext *> contexts;
+};
+
+Dropped &dropped() {
+  static Dropped instance;
+  return instance;
+}
 
 class Streamer : public remark::detail::MLIRRemarkStreamerBase {
 public:
@@ -17,6 +31,11 @@ public:
       : print(print), file(std::move(file)) {}
 
   void streamOptimizationRemark(const Remark &remark) override {
+    {
+      std::lock_guard<std::mutex> lock(dropped().mutex);
+      if (dropped().contexts.contains(remark.getLocation().getContext()))
+        return;
+    }
     if (print) {
       std::string text;
       llvm::raw_string_ostream os(text);
@@ -64,6 +83,16 @@ private:
 };
 
 } // namespace
+
+DropRemarks::DropRemarks(MLIRContext *context) : context(context) {
+  std::lock_guard<std::mutex> lock(dropped().mutex);
+  dropped().contexts.insert(context);
+}
+
+DropRemarks::~DropRemarks() {
+  std::lock_guard<std::mutex> lock(dropped().mutex);
+  dropped().contexts.erase(context);
+}
 
 LogicalResult sheaf::enableRemarks(MLIRContext &context, StringRef filter,
                                    bool print, StringRef file,

@@ -22,6 +22,19 @@ mlir::LogicalResult enableRemarks(mlir::MLIRContext &context,
                                   llvm::StringRef filter, bool print,
                                   llvm::StringRef file, std::string &error);
 
+/// While it lives, remarks in `context` are dropped: for a compilation beside
+/// the one that was asked for. One at a time in a context.
+class DropRemarks {
+public:
+  explicit DropRemarks(mlir::MLIRContext *context);
+  ~DropRemarks();
+  DropRemarks(const DropRemarks &) = delete;
+  DropRemarks &operator=(const DropRemarks &) = delete;
+
+private:
+  mlir::MLIRContext *context;
+};
+
 } // namespace sheaf
 
 #endif // SHEAF_COMPILER_REMARKS_H

@@ -208,8 +208,29 @@ static LogicalResult verifyGlobalShape(Operation *op, Attribute value, Type type
   return success();
 }
 
-/// On a function whose body is local already, shardings speak of global shapes:
-/// only the axes can be checked, which is what both floors have in common.
+/// Wishes of which one was followed, as partitioning notes them.
+static bool isConflict(Attribute value) {
+  auto conflict = dyn_cast<DictionaryAttr>(value);
+  if (!conflict)
+    return false;
+  auto candidates = conflict.getAs<ArrayAttr>("candidates");
+  auto choice = conflict.getAs<IntegerAttr>("choice");
+  if (!candidates || !choice || !choice.getType().isSignlessInteger(64) ||
+      !conflict.getAs<StringAttr>("by"))
+    return false;
+  int64_t number = choice.getInt();
+  return number >= 0 && number < static_cast<int64_t>(candidates.size()) &&
+         llvm::all_of(
+             candidates,
+             [](Attribute value) {
+               auto candidate = dyn_cast<DictionaryAttr>(value);
+               Attribute seconds =
+                   candidate ? candidate.get("seconds") : nullptr;
+               return candidate && candidate.getAs<StringAttr>("what") &&
+                      (!seconds || isa<FloatAttr>(seconds));
+             });
+}
+
 /// What passes note beside shardings; nothing where the attribute is not theirs.
 static std::optional<LogicalResult> verifyNote(Operation *op, NamedAttribute attribute) {
   StringRef name = attribute.getName();
@@ -231,6 +252,24 @@ static std::optional<LogicalResult> verifyNote(Operation *op, NamedAttribute att
       return success();
     return op->emitOpError() << name << " must be a dictionary of strings, one for an axis, or "
                                         "for a loop one such for each argument of its body";
+  }
+  if (name == kAnnotationsAttr) {
+    auto list = dyn_cast<ArrayAttr>(value);
+    if (list && llvm::all_of(list, llvm::IsaPred<StringAttr>))
+      return success();
+    return op->emitOpError()
+           << name << " must be an array of strings, each an annotation";
+  }
+  if (name == kConflictsAttr) {
+    auto list = dyn_cast<ArrayAttr>(value);
+    if (list && llvm::all_of(list, isConflict))
+      return success();
+    return op->emitOpError()
+           << name
+           << " must be an array of conflicts, each a dictionary of "
+              "`candidates` (dictionaries of `what`, a string, and "
+              "`seconds`, a float or absent), `choice` (the i64 number "
+              "of one of them) and `by` (a string)";
   }
   return std::nullopt;
 }

@@ -374,7 +374,7 @@ struct Run {
       int64_t size = parts[0].shape[dim];
       result.each([&](ArrayRef<int64_t> index, Element &to) {
         SmallVector<int64_t> at(index);
-        Tensor part = parts[index[dim] / size];
+        const Tensor &part = parts[index[dim] / size];
         at[dim] %= size;
         to = part.at(at);
       });

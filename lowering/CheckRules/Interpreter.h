@@ -47,6 +47,9 @@ struct Tensor {
       place = place * size + i;
     return data[place];
   }
+  const Element &at(llvm::ArrayRef<int64_t> index) const {
+    return const_cast<Tensor *>(this)->at(index);
+  }
 };
 
 /// Of a dimension of `size` elements in shards of `part`, what a device holds that is

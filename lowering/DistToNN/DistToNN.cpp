@@ -331,7 +331,6 @@ LogicalResult Lowering::check() {
         return mesh.emitOpError("has another order of devices than their numbers; ranks are "
                                 "placed by the launcher, expected no `devices`");
   WalkResult result = module.walk([&](Operation *op) {
-    op->removeAttr(dist::kConflictsAttr); // Told; kernels are compared below.
     if (isa<dist::ConstraintOp, dist::ManualOp>(op)) {
       op->emitOpError("is a wish on whole tensors; run dist-partition first");
       return WalkResult::interrupt();
@@ -448,6 +447,7 @@ LogicalResult Lowering::run() {
     return tensor && dist::getPartial(type) ? dist::withPartial(tensor, nullptr) : type;
   };
   module.walk([&](Operation *op) {
+    op->removeAttr(dist::kConflictsAttr); // Told; kernels are compared below.
     for (Value result : op->getResults())
       result.setType(plain(result.getType()));
     for (Region &region : op->getRegions())

@@ -35,6 +35,7 @@ static sheaf::CompileOptions readOptions(StringRef text) {
     bool isNumber = !value.getAsInteger(10, number) && number >= 0;
     if (name == "mesh") {
       options.mesh.clear();
+      options.isMeshGiven = true;
       SmallVector<StringRef> axes;
       value.split(axes, ',', -1, false);
       for (StringRef axis : {"dp", "tp"})

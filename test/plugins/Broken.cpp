@@ -37,7 +37,14 @@ struct Broken : PassWrapper<Broken, OperationPass<func::FuncOp>> {
 extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "Broken", "0.1", [] {
             PassRegistration<Broken>();
-            if (sheaf::attachPasses && getenv("SHEAF_TEST_ATTACH"))
+            const char *attach = getenv("SHEAF_TEST_ATTACH");
+            if (!sheaf::attachPasses || !attach)
+              return;
+            // POINT:PIPELINE, or the pass of this plugin.
+            auto [point, pipeline] = StringRef(attach).split(':');
+            if (pipeline.empty())
               sheaf::attachPasses("model", "func.func(test-broken{how=none})");
+            else
+              sheaf::attachPasses(point, pipeline);
           }};
 }

@@ -214,6 +214,7 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
                   "=1; dp and tp can be larger"),
              false;
   }
+  options.isMeshGiven = !sizes.empty();
   for (llvm::StringRef axis : order)
     if (auto it = sizes.find(axis.str()); it != sizes.end() && it->second > 1)
       options.mesh.emplace_back(*it);
@@ -350,7 +351,6 @@ int main(int argc, char **argv) {
                                                        "--reference=f64");
     options.reference = true;
     options.mesh.clear();
-    options.strategy.clear();
     options.wide = reference == "f64";
     options.codegen.optLevel = 0;
   }

@@ -171,6 +171,56 @@ func.func @manual_part(%x: tensor<4x8xf32>) {
 
 // -----
 
+// expected-error@+1 {{dist.annotations must be an array of strings, each an annotation}}
+module attributes {dist.annotations = ["the user's batch", 1]} {}
+
+// -----
+
+// expected-error@+1 {{dist.annotations must be an array of strings, each an annotation}}
+module attributes {dist.annotations = "the user's batch"} {}
+
+// -----
+
+func.func @conflicts(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{dist.conflicts must be an array of conflicts, each a dictionary of `candidates` (dictionaries of `what`, a string, and `seconds`, a float or absent), `choice` (the i64 number of one of them) and `by` (a string)}}
+  %y = nn.neg %x {dist.conflicts = 1 : i64} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @conflict_no_dictionary(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{dist.conflicts must be an array of conflicts}}
+  %y = nn.neg %x {dist.conflicts = ["x"]} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @conflict_lacks(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{dist.conflicts must be an array of conflicts}}
+  %y = nn.neg %x {dist.conflicts = [{by = "cost", choice = 0 : i64}]} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @conflict_candidate(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{dist.conflicts must be an array of conflicts}}
+  %y = nn.neg %x {dist.conflicts = [{by = "cost", candidates = [{seconds = 1.0}], choice = 0 : i64}]} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
+func.func @conflict_choice(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{dist.conflicts must be an array of conflicts}}
+  %y = nn.neg %x {dist.conflicts = [{by = "cost", candidates = [{what = "a"}], choice = 1 : i64}]} : tensor<8xf32>
+  return %y : tensor<8xf32>
+}
+
+// -----
+
 dist.mesh @mesh ["tp" = 2]
 func.func @manual_partial(%x: tensor<4x8xf32>) -> tensor<4xf32> {
   // expected-error@+1 {{has a body whose yielded value 0 is 'tensor<4xf32, #dist.partial<["tp"], sum>>', expected a device's part of 'tensor<4xf32>', 'tensor<4xf32>'; reduce it first, for instance by dist.all_reduce}}
