@@ -422,9 +422,7 @@ private:
   LogicalResult refuse(BlockArgument argument, unsigned dim, nn::ParamAttr param,
                        const StrategyRow &row) {
     int64_t devices = mesh.sizeOf(atomsOf(row.meshAxes));
-    std::string axes;
-    for (dist::AxisAttr axis : row.meshAxes)
-      axes += (axes.empty() ? "" : ", ") + axis.getText();
+    std::string axes = axesText(row.meshAxes);
     InFlightDiagnostic error = emitError(argument.getLoc())
            << "parameter " << param.getName() << " is to be sharded over "
            << axes << " = " << devices << " along dimension " << dim << " ("

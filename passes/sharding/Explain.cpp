@@ -253,6 +253,12 @@ double sharding::bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh) {
   return sent * ((from.getElementTypeBitWidth() + 7) / 8);
 }
 
+StringRef sharding::parameterFor(func::FuncOp entry, Operation *op) {
+  Explanation explanation;
+  explanation.entry = entry;
+  return explanation.parameterFor(op);
+}
+
 llvm::json::Array sharding::explainCollectives(func::FuncOp entry) {
   dist::MeshOp mesh = dist::getMesh(entry->getParentOfType<ModuleOp>());
   if (!mesh)

@@ -27,6 +27,10 @@ double bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh);
 /// module has no mesh.
 llvm::json::Array explainCollectives(mlir::func::FuncOp entry);
 
+/// The parameter that a collective of `entry` gathers, or whose gradient it reduces;
+/// empty where it is for neither, or where that cannot be seen.
+llvm::StringRef parameterFor(mlir::func::FuncOp entry, mlir::Operation *op);
+
 /// Where an op of the entry could not follow all wishes: for each an object with op, loc,
 /// count, phase, `layer` where it stands in one, `candidates` (what each wants, and the
 /// seconds that values are moved if it is followed, where cost decided), `choice` (its

@@ -13,8 +13,10 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
+#include "llvm/ADT/SetVector.h"
 #include <map>
 
 namespace sheaf {
@@ -56,6 +58,30 @@ static void note(Operation *op, const Twine &text) {
                                      (old ? old.getValue() : StringRef()) +
                                          "; " + text));
   op->setAttr(dist::kReasonAttr, fields.getDictionary(op->getContext()));
+}
+
+/// What asked for any of `ops` asked for the one that does the work of all: its
+/// reason has the annotations of all of theirs. `params` are what it is for.
+static void joinReasons(Operation *to, ArrayRef<Operation *> ops,
+                        ArrayRef<StringRef> params = {}) {
+  NamedAttrList fields;
+  llvm::SetVector<Attribute> annotations;
+  for (Operation *op : ops) {
+    auto reason = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr);
+    if (!reason)
+      continue;
+    if (fields.empty())
+      fields = NamedAttrList(reason);
+    if (auto list = reason.getAs<ArrayAttr>("annotations"))
+      annotations.insert_range(list);
+  }
+  Builder builder(to->getContext());
+  if (!annotations.empty())
+    fields.set("annotations", builder.getArrayAttr(annotations.getArrayRef()));
+  if (!params.empty())
+    fields.set("params", builder.getStrArrayAttr(params));
+  if (!fields.empty())
+    to->setAttr(dist::kReasonAttr, fields.getDictionary(to->getContext()));
 }
 
 /// Whether a collective only moves elements: what happens to each of them alone
@@ -255,10 +281,10 @@ struct SliceOfGather : OpRewritePattern<dist::SliceOp> {
     if (!left.empty() && !gather->hasOneUse())
       return rewriter.notifyMatchFailure(slice, "the gather has other uses");
     int64_t size = gather.getType().getDimSize(gather.getDim());
-    if ((!left.empty() || !add.empty()) &&
-        size % mesh.sizeOf(left.empty() ? ArrayRef<int>(cut)
+    // Behind the end a shard may hold anything, a slice holds zeros.
+    if (size % mesh.sizeOf(left.empty() ? ArrayRef<int>(cut)
                                         : ArrayRef<int>(gathered)) !=
-            0)
+        0)
       return rewriter.notifyMatchFailure(slice, "shards are padded");
     Value value = input;
     rewriter.setInsertionPoint(slice);
@@ -299,7 +325,9 @@ bool readsLess(Value value, int64_t dim) {
 
 /// Of a gathered value only slices are used: they are gathered.
 struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
-  using OpRewritePattern::OpRewritePattern;
+  GatherOfSlice(MLIRContext *context, const MeshInfo &mesh)
+      : OpRewritePattern(context), mesh(mesh) {}
+  const MeshInfo &mesh;
 
   LogicalResult matchAndRewrite(dist::AllGatherOp gather,
                                 PatternRewriter &rewriter) const final {
@@ -332,12 +360,21 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
 
   /// Of a value in shards along `dim` only parts of single shards are used, as
   /// of the stacked weights of all layers one layer: the device that has it
-  /// sends it.
-  static LogicalResult fromOneShard(dist::AllGatherOp gather,
-                                    PatternRewriter &rewriter) {
+  /// sends it, where that takes less time than the gather.
+  LogicalResult fromOneShard(dist::AllGatherOp gather,
+                             PatternRewriter &rewriter) const {
     int64_t dim = gather.getDim();
     Value input = gather.getInput();
-    int64_t part = typeOf(input).getDimSize(dim), read = 0;
+    std::vector<int> atoms;
+    for (dist::AxisAttr axis : gather.getGroupAxes())
+      llvm::append_range(atoms, mesh.atomsOf(axis));
+    // Each slice is sent by a collective of its own, which takes as many steps
+    // as the gather.
+    auto seconds = [&](double bytes) {
+      return mesh.planner.seconds(planner::MoveKind::AllGather, atoms, bytes);
+    };
+    double apart = 0;
+    int64_t part = typeOf(input).getDimSize(dim);
     for (Operation *user : gather->getUsers()) {
       auto slice = dyn_cast<nn::SliceOp>(user);
       if (!slice)
@@ -347,10 +384,12 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
                      (slice.getSizes()[dim] - 1) * slice.getAllStrides()[dim];
       if (first / part != last / part)
         return failure();
-      read += slice.getType().getNumElements();
+      apart += seconds(double(slice.getType().getNumElements()) *
+                       bytesOf(slice.getType().getElementType()));
     }
-    if (gather.use_empty() || read > gather.getType().getNumElements())
-      return failure();
+    if (gather.use_empty() || apart >= seconds(bytesSent(gather, mesh.op)))
+      return rewriter.notifyMatchFailure(
+          gather, "to send each part by itself takes no less time");
     for (Operation *user : llvm::make_early_inc_range(gather->getUsers())) {
       auto slice = cast<nn::SliceOp>(user);
       rewriter.setInsertionPoint(slice);
@@ -449,6 +488,7 @@ void mergeEqual(Block &block) {
     if (isNew)
       continue;
     op.getResult(0).replaceAllUsesWith(it->second->getResult(0));
+    joinReasons(it->second, {it->second, &op});
     op.erase();
     ++shared.insert({it->second, 1}).first->second;
   }
@@ -665,8 +705,13 @@ private:
     together->getResult(0).setType(result);
     if (scatter)
       cast<dist::ReduceScatterOp>(together).setDim(0);
-    if (Attribute reason = bucket.members[0]->getAttr(dist::kReasonAttr))
-      together->setAttr(dist::kReasonAttr, reason);
+    llvm::SetVector<StringRef> params;
+    for (Operation *op : bucket.members)
+      if (StringRef param =
+              parameterFor(op->getParentOfType<func::FuncOp>(), op);
+          !param.empty())
+        params.insert(param);
+    joinReasons(together, bucket.members, params.getArrayRef());
     builder.insert(together);
     note(together,
          "a bucket of " + Twine(bucket.members.size()) + " gradients");
@@ -724,9 +769,8 @@ struct DistOptimize : sheaf::impl::DistOptimizeBase<DistOptimize> {
     if (failed(mesh))
       return signalPassFailure();
     RewritePatternSet patterns(&getContext());
-    patterns.add<NarrowBeforeMove, MoveBeforeWiden, GatherOfSlice>(
-        &getContext());
-    patterns.add<SliceOfGather>(&getContext(), *mesh);
+    patterns.add<NarrowBeforeMove, MoveBeforeWiden>(&getContext());
+    patterns.add<SliceOfGather, GatherOfSlice>(&getContext(), *mesh);
     GreedyRewriteConfig config;
     config.enableFolding(false);
     config.enableConstantCSE(false);

@@ -69,16 +69,11 @@ private:
   /// `avoid` is the annotation without which a value would not be moved, if any.
   DictionaryAttr reason(Operation *op, StringRef kind, const Twine &text,
                         const Twine &avoid = "") {
-    std::string where;
-    if (auto loc = op->getLoc()->findInstanceOf<FileLineColLoc>())
-      where = (loc.getFilename().getValue() + ":" + Twine(loc.getLine()) + ":" +
-               Twine(loc.getColumn()))
-                  .str();
     NamedAttrList fields;
     fields.set("kind", builder.getStringAttr(kind));
     fields.set("text", builder.getStringAttr(text));
     fields.set("op", builder.getStringAttr(op->getName().getStringRef()));
-    fields.set("loc", builder.getStringAttr(where));
+    fields.set("loc", builder.getStringAttr(placeOf(op->getLoc())));
     if (std::string annotation = avoid.str(); !annotation.empty())
       fields.set("avoid", builder.getStringAttr(annotation));
     return fields.getDictionary(builder.getContext());
@@ -1029,11 +1024,9 @@ LogicalResult checkImplicit(ModuleOp module, int64_t bound) {
     if (!avoid || bytes <= bound || dist::getPartial(op->getOperand(0).getType()) ||
         !told.insert({op->getLoc(), avoid}))
       return;
-    std::string axes;
-    for (dist::AxisAttr axis : op.getGroupAxes())
-      axes += (axes.empty() ? "" : ", ") + axis.getText();
     emitError(op->getLoc()) << reason.getAs<StringAttr>("text").getValue() << ": "
-                            << op.getCollectiveKind() << " over " << axes << " in which a device sends "
+                            << op.getCollectiveKind() << " over "
+                            << axesText(op.getGroupAxes()) << " in which a device sends "
                             << static_cast<int64_t>(bytes) << " bytes, where at most " << bound
                             << " are expected without an annotation; to avoid it, write "
                             << avoid.getValue();
@@ -1108,9 +1101,6 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
       auto text = why ? why.getAs<StringAttr>("text") : StringAttr();
       if (!text)
         return;
-      std::string axes;
-      for (dist::AxisAttr axis : op.getGroupAxes())
-        axes += (axes.empty() ? "" : ", ") + axis.getText();
       std::string type;
       llvm::raw_string_ostream(type) << op->getOperand(0).getType();
       auto remark = remark::analysis(
@@ -1118,8 +1108,8 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
           remark::RemarkOpts::name("collective")
               .category("sharding")
               .function(op->getParentOfType<func::FuncOp>().getName()));
-      remark << (op.getCollectiveKind().str() + " over " + axes + " of " +
-                 type + ": " + text.str());
+      remark << (op.getCollectiveKind().str() + " over " +
+                 axesText(op.getGroupAxes()) + " of " + type + ": " + text.str());
     });
   }
 };

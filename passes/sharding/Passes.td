@@ -170,16 +170,18 @@ def DistOptimize : Pass<"dist-optimize", "::mlir::ModuleOp"> {
 
     - what only moves elements stands behind a narrowing cast and before a widening
       one: fewer bytes are sent;
-    - a gather of a shard and a slice of the same shard cancel out (what the slice had
-      behind the end of the tensor may then be anything), and where only
-      slices of a gathered value are used, only those are gathered, or, where they lie in the shard
-      of one device, sent by that one;
+    - a gather of a shard and a slice of the same shard cancel out where their devices divide
+      the dimension (a slice has zeros behind the end of the tensor, a shard may have
+      anything there), and where only slices of a gathered value are used, only those are
+      gathered, or, where each lies in the shard of one device, sent by that one, if that
+      takes less time by the planner's account than the gather;
     - of equal collectives of one phase (forward, backward, optimizer) one is left, so
-      that tied weights are gathered once. A backward gathers again what the forward
+      that tied weights are gathered once. Its reason has the annotations of all. A backward gathers again what the forward
       had: nothing is kept for it;
     - with `bucket-bytes=N` reductions of gradients that follow one another, of one
       kind, over the same axes and of one element type, become one on a flat tensor of
-      at most N bytes. Every element is added in the order in which it was.
+      at most N bytes, whose reason has the annotations of all and, in `params`, the
+      parameters, where they can be told. Every element is added in the order in which it was.
       `bucket-bytes=auto` takes what the axis's link sends in 32 times its latency.
 
     Before:

@@ -11,6 +11,7 @@
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include <deque>
@@ -77,7 +78,15 @@ public:
       if (callee && !callee.isExternal() && callee.isPrivate())
         calls[callee].push_back(call);
     });
+    bool any = false;
+    copied.clear();
     for (auto &[callee, list] : calls) {
+      // Copies of a caller call copies of it: which calls fit shows in the next
+      // round.
+      if (llvm::any_of(list, [&](func::CallOp call) {
+            return copied.contains(call->getParentOfType<func::FuncOp>());
+          }))
+        continue;
       llvm::MapVector<Attribute, SmallVector<func::CallOp>> groups;
       bool fits = true;
       Operation *end = callee.front().getTerminator();
@@ -100,31 +109,38 @@ public:
       if (fits || groups.size() == 1)
         continue;
       for (auto &[signature, members] : llvm::drop_begin(groups)) {
-        StringRef copy = copyOf(callee).getName();
+        Copies copies;
+        StringRef copy = copyOf(callee, copies).getName();
         for (func::CallOp call : members)
           call.setCallee(copy);
       }
-      // What was copied with its caller is looked at in the next round.
-      return true;
+      any = true;
     }
-    return false;
+    return any;
   }
 
-  /// A copy of a function and of what it calls.
-  func::FuncOp copyOf(func::FuncOp function) {
+  using Copies = llvm::DenseMap<Operation *, func::FuncOp>;
+
+  /// A copy of a function and of what it calls; what is called from several
+  /// places below it has one copy.
+  func::FuncOp copyOf(func::FuncOp function, Copies &copies) {
+    if (func::FuncOp known = copies.lookup(function))
+      return known;
     auto original = function->getAttrOfType<StringAttr>(kCopyAttr);
     if (!original) {
       original = function.getNameAttr();
       function->setAttr(kCopyAttr, original);
     }
     func::FuncOp copy = function.clone();
+    copies[function] = copy;
+    copied.insert(function);
     symbols.getSymbolTable(module).insert(copy,
                                           std::next(function->getIterator()));
     copy.walk([&](func::CallOp call) {
       auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
           function, call.getCalleeAttr());
       if (callee && !callee.isExternal() && callee.isPrivate())
-        call.setCallee(copyOf(callee).getName());
+        call.setCallee(copyOf(callee, copies).getName());
     });
     return copy;
   }
@@ -136,6 +152,8 @@ private:
   /// Where axes came from; null where nobody asks.
   Origins *origins;
   SymbolTableCollection symbols;
+  /// The functions that have a copy since the round began.
+  llvm::DenseSet<Operation *> copied;
   SmallVector<Node, 0> nodes;
   llvm::DenseMap<Value, SmallVector<unsigned, 4>> nodesOf;
   std::deque<State> allStates;

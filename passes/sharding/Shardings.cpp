@@ -14,6 +14,13 @@ using namespace sheaf::sharding;
 // Mesh
 //===----------------------------------------------------------------------===//
 
+std::string sharding::axesText(ArrayRef<dist::AxisAttr> axes) {
+  std::string text;
+  for (dist::AxisAttr axis : axes)
+    text += (text.empty() ? "" : ", ") + axis.getText();
+  return text;
+}
+
 SmallVector<dist::AxisAttr> MeshInfo::usedBy(ModuleOp module) {
   llvm::SetVector<dist::AxisAttr> used;
   auto add = [&](Attribute attribute) {

@@ -52,6 +52,9 @@ struct ValueSharding {
   }
 };
 
+/// Axes as diagnostics name them, in their order: `dp, tp:(2)2`.
+std::string axesText(llvm::ArrayRef<dist::AxisAttr> axes);
+
 /// The mesh of a module.
 class MeshInfo {
 public:

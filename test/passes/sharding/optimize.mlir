@@ -118,12 +118,13 @@ func.func @other_shard(%x: tensor<2x8xf32>) -> tensor<4x8xf32> {
   return %y : tensor<4x8xf32>
 }
 
-// 7 rows on 2: a padded shard is the same shard; cutting further is not.
+// 7 rows on 2: a slice has zeros behind the end, a shard may have anything there.
 // CHECK-LABEL: func.func @padded_shard
-// CHECK-NOT: dist.all_gather %arg0 dim 0 axes ["dp"]
-// CHECK: dist.all_gather %arg1 dim 0 axes ["dp", "tp"]
-// CHECK: dist.slice
-// SENT: padded_shard: 448 bytes, then 224
+// CHECK: dist.all_gather %arg0 dim 0 axes ["dp"]
+// CHECK-NEXT: dist.slice
+// CHECK-NEXT: dist.all_gather %arg1 dim 0 axes ["dp", "tp"]
+// CHECK-NEXT: dist.slice
+// SENT: padded_shard: 448 bytes, then 448
 func.func @padded_shard(%x: tensor<4x8xf32>, %z: tensor<1x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %g = dist.all_gather %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<7x8xf32>
   %y = dist.slice %g dim 0 axes ["dp"] : (tensor<7x8xf32>) -> tensor<4x8xf32>
@@ -190,13 +191,45 @@ func.func @one_shard(%x: tensor<4x8xf32>) -> tensor<2x8xf32> {
   return %y : tensor<2x8xf32>
 }
 
+// Where all of it is used, each part from one device, one gather starts less often and
+// sends no more.
+// CHECK-LABEL: func.func @all_shards
+// CHECK-NEXT: dist.all_gather %arg0
+// CHECK-COUNT-4: nn.slice
+// CHECK-NEXT: return
+// SENT: all_shards: 256 bytes, then 256, in 1 and 1
+func.func @all_shards(%x: tensor<4x8xf32>) -> (tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>) {
+  %g = dist.all_gather %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %a = nn.slice %g offsets [0, 0] sizes [2, 8] : (tensor<8x8xf32>) -> tensor<2x8xf32>
+  %b = nn.slice %g offsets [2, 0] sizes [2, 8] : (tensor<8x8xf32>) -> tensor<2x8xf32>
+  %c = nn.slice %g offsets [4, 0] sizes [2, 8] : (tensor<8x8xf32>) -> tensor<2x8xf32>
+  %d = nn.slice %g offsets [6, 0] sizes [2, 8] : (tensor<8x8xf32>) -> tensor<2x8xf32>
+  return %a, %b, %c, %d : tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>, tensor<2x8xf32>
+}
+
+// A whole shard of 2 takes as many bytes as the gather; one of 4 fewer.
+// CHECK-LABEL: func.func @whole_shard
+// CHECK-NEXT: dist.all_gather %arg0
+// CHECK-NEXT: nn.slice
+// CHECK-NEXT: nn.slice %arg1
+// CHECK-NEXT: dist.broadcast {{.*}} from 2 axes ["tp"]
+// CHECK-NEXT: return
+// SENT: whole_shard: 768 bytes, then 384
+func.func @whole_shard(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %g = dist.all_gather %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %a = nn.slice %g offsets [4, 0] sizes [4, 8] : (tensor<8x8xf32>) -> tensor<4x8xf32>
+  %h = dist.all_gather %y dim 0 axes ["tp"] : (tensor<4x8xf32>) -> tensor<16x8xf32>
+  %b = nn.slice %h offsets [8, 0] sizes [4, 8] : (tensor<16x8xf32>) -> tensor<4x8xf32>
+  return %a, %b : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
 // Equal gathers of one phase are one; the backward gathers again.
 // CHECK-LABEL: func.func @tied
 // CHECK-COUNT-2: dist.all_gather
 // CHECK-NOT: dist.all_gather
 // CHECK: return
 // CHECK-LABEL: func.func @shared
-// CHECK-NEXT: dist.all_gather {{.*}}text = "embedding; shared by 2 uses"
+// CHECK-NEXT: dist.all_gather {{.*}}annotations = ["table", "of both", "head"], text = "embedding; shared by 2 uses"
 // CHECK-NEXT: return
 // SENT: tied: 768 bytes, then 512
 func.func @tied(%x: tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>) {
@@ -206,8 +239,8 @@ func.func @tied(%x: tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>, tenso
   return %f, %g, %h : tensor<8x8xf32>, tensor<8x8xf32>, tensor<8x8xf32>
 }
 func.func @shared(%x: tensor<4x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
-  %f = dist.all_gather %x dim 0 axes ["dp"] {dist.reason = {text = "embedding"}} : (tensor<4x8xf32>) -> tensor<8x8xf32>
-  %g = dist.all_gather %x dim 0 axes ["dp"] {dist.reason = {text = "head"}} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %f = dist.all_gather %x dim 0 axes ["dp"] {dist.reason = {annotations = ["table", "of both"], text = "embedding"}} : (tensor<4x8xf32>) -> tensor<8x8xf32>
+  %g = dist.all_gather %x dim 0 axes ["dp"] {dist.reason = {annotations = ["head", "of both"], text = "head"}} : (tensor<4x8xf32>) -> tensor<8x8xf32>
   return %f, %g : tensor<8x8xf32>, tensor<8x8xf32>
 }
 
@@ -269,4 +302,18 @@ func.func private @scatters(%a: tensor<4xf32, #dist.partial<["dp"], sum>>, %b: t
     nn.yield %2, %4 : tensor<2xf32>, tensor<2x4xf32>
   }
   return %s#0, %s#1 : tensor<2xf32>, tensor<2x4xf32>
+}
+
+// The reason of a bucket has what asked for any of them, and the parameters.
+// BUCKET-LABEL: func.func @named(
+// BUCKET: dist.all_reduce {{.*}}dist.reason = {annotations = ["batch", "a", "b"], params = ["a", "b"], text = "a sum; a bucket of 2 gradients"}
+// BUCKET-NOT: dist.all_reduce
+// SENT: named: 32 bytes, then 32, in 2 and 1
+func.func @named(%x: tensor<4xf32>, %y: tensor<4xf32>)
+    -> (tensor<4xf32> {nn.result = ["gradient", "a"]}, tensor<4xf32> {nn.result = ["gradient", "b"]}) {
+  %p = dist.make_partial sum %x axes ["dp"] : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["dp"], sum>>
+  %q = dist.make_partial sum %y axes ["dp"] : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["dp"], sum>>
+  %a = dist.all_reduce sum %p axes ["dp"] {nn.role = "weight_gradient", dist.reason = {annotations = ["batch", "a"], text = "a sum"}} : (tensor<4xf32, #dist.partial<["dp"], sum>>) -> tensor<4xf32>
+  %b = dist.all_reduce sum %q axes ["dp"] {nn.role = "weight_gradient", dist.reason = {annotations = ["b", "batch"], text = "another"}} : (tensor<4xf32, #dist.partial<["dp"], sum>>) -> tensor<4xf32>
+  return %a, %b : tensor<4xf32>, tensor<4xf32>
 }

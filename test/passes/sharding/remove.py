@@ -2,11 +2,12 @@
 
     remove.py <folder of the built programs> <folder to write to>
 
-For models and strategies written as files: every set of rows that some collective names
+For models and strategies written as files, with and without buckets: every set of rows that some collective names
 as its reason is left out of the file, and that collective must be gone, unless another row asks for
 the same: then it must name that one.
 """
 
+import itertools
 import json
 import os
 import re
@@ -28,12 +29,12 @@ SIZES = ["--layers=2", "--hidden=16", "--heads=4", "--vocab=64", "--seq=8", "--b
          "--ffn=32"]
 
 
-def explain(bin_dir, model, path, rows):
+def explain(bin_dir, model, path, rows, bucket):
     with open(path, "w", encoding="utf-8") as file:
         file.write("# A strategy.\n" + "\n".join(rows) + "\n")
     text = subprocess.run([f"{bin_dir}/sheaf-compile", model, "--mesh=dp=2,tp=2",
-                           f"--strategy={path}", "--bucket-bytes=0", "--explain=json"], check=True,
-                          capture_output=True, text=True).stdout
+                           f"--strategy={path}", f"--bucket-bytes={bucket}", "--explain=json"],
+                          check=True, capture_output=True, text=True).stdout
     return json.loads(text)["collectives"]
 
 
@@ -65,26 +66,27 @@ def main():
     for name, options in MODELS.items():
         model = os.path.join(folder, f"{name}.mlir")
         subprocess.run([f"{bin_dir}/sheaf-model", *options, *SIZES, "-o", model], check=True)
-        for title, rows in ROWS.items():
+        for (title, rows), bucket in itertools.product(ROWS.items(), ["0", "auto"]):
             path = os.path.join(folder, "strategy")
-            entries = explain(bin_dir, model, path, rows)
+            entries = explain(bin_dir, model, path, rows, bucket)
             reasons = {}
             for entry in entries:
                 who = named(entry, rows)
                 if not who:
                     failures += 1
-                    print(f"FAILED {name}, {title}: no row is named for {entry}")
+                    print(f"FAILED {name}, {title}, {bucket}: no row is named for {entry}")
                 reasons.setdefault(who, set()).add(identity(entry))
             for who, collectives in reasons.items():
                 left = without(rows, who)
                 # A table has at least one row; this one changes nothing.
-                rest = explain(bin_dir, model, path, left or ["batch batch -> ep"])
+                rest = explain(bin_dir, model, path, left or ["batch batch -> ep"],
+                               bucket)
                 # What two rows ask for is named by one and then by the other.
                 still = {identity(entry): named(entry, left) for entry in rest}
                 for collective in sorted(collectives, key=str):
                     if still.get(collective) == frozenset():
                         failures += 1
-                        print(f"FAILED {name}, {title}: without {sorted(who)} there is still "
+                        print(f"FAILED {name}, {title}, {bucket}: without {sorted(who)} there is still "
                               f"{collective}")
                     removed += collective not in still
                     kept += collective in still
