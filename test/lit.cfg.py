@@ -40,6 +40,8 @@ llvm_config.add_tool_substitutions(
        if os.path.exists(os.path.join(config.sheaf_tools_dir, tool))],
     [config.sheaf_tools_dir, config.llvm_tools_dir])
 
+if os.path.exists(os.path.join(config.llvm_tools_dir, "clang-format")):
+    config.available_features.add("clang-format")
 if shutil.which("git"):
     config.available_features.add("git")
 if shutil.which("mpirun"):
