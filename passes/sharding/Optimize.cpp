@@ -360,7 +360,9 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
 
   /// Of a value in shards along `dim` only parts of single shards are used, as
   /// of the stacked weights of all layers one layer: the device that has it
-  /// sends it, where that takes less time than the gather.
+  /// sends it, where that takes less time than the gather. In a loop, where
+  /// the whole would be held beside every microbatch's activations, also
+  /// where it takes more, as long as no element is sent twice.
   LogicalResult fromOneShard(dist::AllGatherOp gather,
                              PatternRewriter &rewriter) const {
     int64_t dim = gather.getDim();
@@ -374,7 +376,7 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
       return mesh.planner.seconds(planner::MoveKind::AllGather, atoms, bytes);
     };
     double apart = 0;
-    int64_t part = typeOf(input).getDimSize(dim);
+    int64_t read = 0, part = typeOf(input).getDimSize(dim);
     for (Operation *user : gather->getUsers()) {
       auto slice = dyn_cast<nn::SliceOp>(user);
       if (!slice)
@@ -384,10 +386,14 @@ struct GatherOfSlice : OpRewritePattern<dist::AllGatherOp> {
                      (slice.getSizes()[dim] - 1) * slice.getAllStrides()[dim];
       if (first / part != last / part)
         return failure();
+      read += slice.getType().getNumElements();
       apart += seconds(double(slice.getType().getNumElements()) *
                        bytesOf(slice.getType().getElementType()));
     }
-    if (gather.use_empty() || apart >= seconds(bytesSent(gather, mesh.op)))
+    bool savesMemory = gather->getParentOfType<nn::MicrobatchesOp>() &&
+                       read <= typeOf(gather.getResult()).getNumElements();
+    if (gather.use_empty() ||
+        (!savesMemory && apart >= seconds(bytesSent(gather, mesh.op))))
       return rewriter.notifyMatchFailure(
           gather, "to send each part by itself takes no less time");
     for (Operation *user : llvm::make_early_inc_range(gather->getUsers())) {

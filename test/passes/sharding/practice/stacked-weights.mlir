@@ -1,7 +1,6 @@
 // RUN: %python %S/Inputs/run.py %sheaf_bin %s | FileCheck %s
-// Weights of all layers in one tensor, sharded over the layers: that of a layer is sent by the
-// one that holds it, for its use, in the loop, too, where that takes less time than to gather
-// all. Two of four layers have as many bytes as what a device lacks: they are gathered together.
+// Weights of all layers in one tensor, sharded over the layers: each layer's are sent by the
+// one that holds them, for its use, in the loop, too; all of them never.
 
 dist.mesh @mesh ["dp" = 2]
 
@@ -14,7 +13,7 @@ func.func @one(%x: tensor<8x8xf32>,
   return %y0 : tensor<8x8xf32>
 }
 
-// CHECK: @layers: all-gather dp 256 f32 x2; largest 256
+// CHECK: @layers: broadcast dp 64 f32 x4; largest 64
 func.func @layers(%x: tensor<8x8xf32>,
                   %w: tensor<4x8x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}, {}]>}) -> tensor<8x8xf32> {
   %zero = nn.constant dense<0.0> : tensor<8x8xf32>
