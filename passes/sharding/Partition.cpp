@@ -1064,10 +1064,7 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
   LogicalResult checkWhole() {
     if (failed(nn::refuseRecursion(getOperation())))
       return failure();
-    auto isPartial = [](Type type) {
-      auto tensor = dyn_cast<RankedTensorType>(type);
-      return tensor && tensor.getEncoding();
-    };
+    auto isPartial = [](Type type) { return dist::getPartial(type) != nullptr; };
     WalkResult result = getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<dist::ManualOp>(op))
         return WalkResult::skip();

@@ -12,17 +12,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tree import copy_tree  # noqa: E402
+
 page, source, folder = (Path(argument).resolve() for argument in sys.argv[1:])
 text = page.read_text()
 shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 if "<!-- test: tree -->" in text:
-    listed = subprocess.run(["git", "-C", source, "ls-files", "-z", "--cached", "--others",
-                             "--exclude-standard"], capture_output=True, check=True)
-    for name in listed.stdout.decode().split("\0"):
-        if name and (source / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source / name, folder / name)
+    copy_tree(source, folder)
     subprocess.run("git init -q -b main && git add -A && "
                    "git -c user.name=A -c user.email=a commit -q -m all",
                    shell=True, cwd=folder, check=True)

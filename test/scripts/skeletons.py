@@ -7,15 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tree import copy_tree  # noqa: E402
+
 source, folder = (Path(argument).resolve() for argument in sys.argv[1:])
 copy, binary = folder / "tree", folder / "tree/build"
 shutil.rmtree(copy, ignore_errors=True)
-listed = subprocess.run(["git", "-C", source, "ls-files", "-z", "--cached", "--others",
-                         "--exclude-standard"], capture_output=True, check=True)
-for name in listed.stdout.decode().split("\0"):
-    if name and (source / name).is_file():
-        (copy / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(source / name, copy / name)
+copy_tree(source, copy)
 
 
 def start(script, *arguments):
