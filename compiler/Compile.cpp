@@ -57,7 +57,9 @@ private:
   /// The kernels in LLVM, in nested modules.
   OwningOpRef<ModuleOp> kernelParts;
 
-  bool isTraining() { return static_cast<bool>(module.lookupSymbol<func::FuncOp>("loss")); }
+  bool isTraining() {
+    return static_cast<bool>(module.lookupSymbol<func::FuncOp>("loss"));
+  }
   void annotate();
   /// Whether every option on shardings means something here.
   LogicalResult checkShardingOptions(Floor floor);
@@ -66,11 +68,11 @@ private:
   }
   LogicalResult makeStep();
   LogicalResult makeDevice();
-  /// Bytes by kind that the step holds on one device, from floor 2; nothing, with a
-  /// diagnostic, where it cannot be placed.
+  /// Bytes by kind that the step holds on one device, from floor 2; nothing,
+  /// with a diagnostic, where it cannot be placed.
   FailureOr<llvm::json::Object> explainWhole();
-  LogicalResult explain(llvm::json::Array collectives, llvm::json::Array conflicts,
-                        llvm::json::Object whole);
+  LogicalResult explain(llvm::json::Array collectives,
+                        llvm::json::Array conflicts, llvm::json::Object whole);
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -99,7 +101,8 @@ LogicalResult Compilation::makeStep() {
     std::string scalars;
     for (auto &[name, value] : options.scalars)
       scalars += " " + name + "=" + value;
-    bool logits = static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
+    bool logits =
+        static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
     if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce")) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
@@ -117,8 +120,9 @@ LogicalResult Compilation::makeStep() {
                          Twine("nn-prepare-evaluation{functions=loss") +
                              (logits ? ",logits" : "") + "}")))
       return failure();
-    module->setAttr(kMicrobatchesAttr,
-                    Builder(module.getContext()).getI64IntegerAttr(options.microbatches));
+    module->setAttr(
+        kMicrobatchesAttr,
+        Builder(module.getContext()).getI64IntegerAttr(options.microbatches));
     // What is left of floor 1 and no entry goes away.
     for (func::FuncOp function : module.getOps<func::FuncOp>())
       if (!llvm::is_contained({"init", "step", "gradients", "loss", "logits"},
@@ -140,14 +144,17 @@ LogicalResult Compilation::makeDevice() {
   llvm::raw_string_ostream os(strategy);
   // Means over the step are sums and counts, which may be sharded.
   os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
-  llvm::interleave(options.mesh, os,
-                   [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
+  llvm::interleave(
+      options.mesh, os,
+      [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
   if (!options.strategy.empty() && !options.reference)
     os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
-     << " zero-min-bytes=" << options.zeroMinBytes << " zero3-gathers=" << options.zero3Gathers
+     << " zero-min-bytes=" << options.zeroMinBytes
+     << " zero3-gathers=" << options.zero3Gathers
      << " accumulate=" << options.accumulate
-     << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false") << "}";
+     << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false")
+     << "}";
   if (failed(runPasses("strategy", strategy)))
     return failure();
   if (!options.why.empty()) {
@@ -159,9 +166,11 @@ LogicalResult Compilation::makeDevice() {
     return manager.run(module);
   }
   if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
-      failed(runPasses("partition", "dist-partition{strict=" + Twine(options.strict) +
-                                        "},symbol-dce,canonicalize,cse,dist-verify")) ||
-      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
+      failed(runPasses("partition",
+                       "dist-partition{strict=" + Twine(options.strict) +
+                           "},symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" +
+                                          Twine(options.bucketBytes) +
                                           "},canonicalize,dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
@@ -169,9 +178,11 @@ LogicalResult Compilation::makeDevice() {
 }
 
 /// Bytes of a device by kind, of the placed entry.
-static llvm::json::Object explainMemory(const llvm::json::Object &manifest, StringRef name) {
+static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
+                                        StringRef name) {
   llvm::json::Object memory;
-  const llvm::json::Object *entry = manifest.getObject("entries")->getObject(name);
+  const llvm::json::Object *entry =
+      manifest.getObject("entries")->getObject(name);
   if (!entry)
     return memory;
   auto add = [&](StringRef kind, int64_t bytes) {
@@ -184,7 +195,10 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest, Stri
     for (const llvm::json::Value &size : *buffer.getArray("shape"))
       elements *= *size.getAsInteger();
     StringRef type = *buffer.getString("dtype");
-    int64_t width = type.ends_with("64") ? 8 : type.ends_with("32") ? 4 : type.ends_with("16") ? 2 : 1;
+    int64_t width = type.ends_with("64")   ? 8
+                    : type.ends_with("32") ? 4
+                    : type.ends_with("16") ? 2
+                                           : 1;
     add(*buffer.getString("kind"), elements * width);
   }
   for (auto &[kind, bytes] : *entry->getObject("arena"))
@@ -202,13 +216,15 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
     } else if (isa<dist::MeshOp>(op)) {
       op->erase();
     } else {
-      for (StringRef name : {dist::kShardingsAttr, dist::kArgumentShardingsAttr})
+      for (StringRef name :
+           {dist::kShardingsAttr, dist::kArgumentShardingsAttr})
         op->removeAttr(name);
       if (auto function = dyn_cast<func::FuncOp>(op)) {
         for (unsigned i = 0; i < function.getNumArguments(); ++i)
           function.removeArgAttr(i, dist::kShardingAttr);
         for (unsigned i = 0; i < function.getNumResults(); ++i)
-          function.removeResultAttr(i, StringAttr::get(op->getContext(), dist::kShardingAttr));
+          function.removeResultAttr(
+              i, StringAttr::get(op->getContext(), dist::kShardingAttr));
       }
     }
   });
@@ -230,9 +246,10 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
   return explainMemory(*entries, "step");
 }
 
-/// What a step sends and, now that it is placed, what it holds; `whole` is what it would
-/// on one device.
-LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Array conflicts,
+/// What a step sends and, now that it is placed, what it holds; `whole` is what
+/// it would on one device.
+LogicalResult Compilation::explain(llvm::json::Array collectives,
+                                   llvm::json::Array conflicts,
                                    llvm::json::Object whole) {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
@@ -246,7 +263,8 @@ LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Ar
                            {"memory", std::move(memory)}};
     if (!whole.empty())
       all["memory_one_device"] = std::move(whole);
-    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(all))) << "\n";
+    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(all)))
+                 << "\n";
     return success();
   }
   sharding::printCollectives(collectives, llvm::outs());
@@ -266,7 +284,8 @@ LogicalResult Compilation::explain(llvm::json::Array collectives, llvm::json::Ar
     sum.first += bytes.first;
     sum.second += bytes.second;
   };
-  llvm::outs() << llvm::formatv("{0,-15} {1,16}{2}\n", "memory", "bytes of each",
+  llvm::outs() << llvm::formatv("{0,-15} {1,16}{2}\n", "memory",
+                                "bytes of each",
                                 whole.empty() ? "" : "    of one device");
   for (auto &[kind, bytes] : kinds)
     if (bytes.first || bytes.second)
@@ -281,15 +300,17 @@ LogicalResult Compilation::makeExec() {
   if (failed(runPasses("transfers", "dist-to-nn,canonicalize,cse")))
     return failure();
   module->removeAttr(kDeviceAttr);
-  if (options.reference && failed(runPasses("decompose", "nn-decompose,canonicalize,cse")))
+  if (options.reference &&
+      failed(runPasses("decompose", "nn-decompose,canonicalize,cse")))
     return failure();
   if (!options.reference &&
       failed(runPasses("reductions", "func.func(cpu-split-reductions)")))
     return failure();
   if (options.codegen.optLevel > 0 &&
-      failed(runPasses("fuse", Twine("nn-accumulate-in-layers,symbol-dce,"
-                                     "func.func(nn-pool-streams,nn-fuse{print=") +
-                                   (options.printFusion ? "true" : "false") + "})")))
+      failed(runPasses("fuse",
+                       Twine("nn-accumulate-in-layers,symbol-dce,"
+                             "func.func(nn-pool-streams,nn-fuse{print=") +
+                           (options.printFusion ? "true" : "false") + "})")))
     return failure();
   return failure(
       failed(phases.at("fused")) ||
@@ -297,9 +318,9 @@ LogicalResult Compilation::makeExec() {
       failed(runPasses("place", "exec-place")) || failed(phases.at("placed")));
 }
 
-/// Moves the kernels of `module` into nested modules of the result, a few in each:
-/// passes and code generation then share the cores, and no kernel pays for a pass
-/// pipeline alone. The constants that a kernel reads go with it.
+/// Moves the kernels of `module` into nested modules of the result, a few in
+/// each: passes and code generation then share the cores, and no kernel pays
+/// for a pass pipeline alone. The constants that a kernel reads go with it.
 static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
   OwningOpRef<ModuleOp> parts = ModuleOp::create(module.getLoc());
   // A dump of the last phase has them already.
@@ -313,7 +334,8 @@ static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
   SymbolTable symbols(kernels);
   ModuleOp part;
   int count = 0;
-  for (func::FuncOp kernel : llvm::make_early_inc_range(kernels.getOps<func::FuncOp>())) {
+  for (func::FuncOp kernel :
+       llvm::make_early_inc_range(kernels.getOps<func::FuncOp>())) {
     if (count++ % perPart == 0) {
       OpBuilder builder = OpBuilder::atBlockEnd(parts->getBody());
       part = ModuleOp::create(builder, kernels.getLoc());
@@ -369,11 +391,14 @@ LogicalResult Compilation::makeLLVM() {
     phases.setManifest(std::move(text));
   }
   scope.stop();
-  FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
+  FailureOr<Processor> processor =
+      resolveProcessor(module.getLoc(), options.codegen);
   if (failed(processor))
     return failure();
   StringRef features = processor->features;
-  int vectorBytes = features.contains("+avx512f") ? 64 : features.contains("+avx2") ? 32 : 16;
+  int vectorBytes = features.contains("+avx512f") ? 64
+                    : features.contains("+avx2")  ? 32
+                                                  : 16;
   if (failed(runPasses("kernels", "cpu-lower-kernels{vector-bytes=" +
                                       Twine(vectorBytes) + "}")) ||
       failed(runPasses("host", "exec-to-llvm")) || failed(phases.at("llvm")))
@@ -413,12 +438,14 @@ static std::string nameOf(ModuleOp module) {
   if (std::optional<StringRef> name = module.getSymName())
     return name->str();
   auto file = module.getLoc()->findInstanceOf<FileLineColLoc>();
-  StringRef stem = file ? llvm::sys::path::stem(file.getFilename().strref()) : StringRef();
+  StringRef stem =
+      file ? llvm::sys::path::stem(file.getFilename().strref()) : StringRef();
   return stem.empty() || stem == "-" ? "model" : stem.str();
 }
 
 /// What the runtime wants to know of the model as a whole.
-static llvm::json::Object describeModel(const llvm::json::Object &manifest, ModuleOp module) {
+static llvm::json::Object describeModel(const llvm::json::Object &manifest,
+                                        ModuleOp module) {
   llvm::json::Object model;
   if (auto vocabulary = module->getAttrOfType<IntegerAttr>(kVocabularyAttr))
     model["vocab"] = vocabulary.getInt();
@@ -428,8 +455,10 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest, Modu
     const llvm::json::Object &buffer = *value.getAsObject();
     // Of the whole tensor, where a rank holds a part.
     const llvm::json::Array *global = buffer.getArray("global_shape");
-    const llvm::json::Array &shape = global ? *global : *buffer.getArray("shape");
-    llvm::StringRef kind = *buffer.getString("kind"), name = *buffer.getString("name");
+    const llvm::json::Array &shape =
+        global ? *global : *buffer.getArray("shape");
+    llvm::StringRef kind = *buffer.getString("kind"),
+                    name = *buffer.getString("name");
     if (kind == "parameter") {
       int64_t elements = 1;
       for (const llvm::json::Value &size : shape)
@@ -461,17 +490,20 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   TimingScope scope = timing.nest("manifest");
   describeKernels(module, manifest);
   describeRanks(module, manifest);
-  FailureOr<Processor> processor = resolveProcessor(module.getLoc(), options.codegen);
+  FailureOr<Processor> processor =
+      resolveProcessor(module.getLoc(), options.codegen);
   if (failed(processor))
     return failure();
-  // The features that generated code can use; the others (shadow stacks, say) are
-  // the kernel's business.
+  // The features that generated code can use; the others (shadow stacks, say)
+  // are the kernel's business.
   llvm::json::Array features;
   for (StringRef feature : llvm::split(processor->features, ','))
     if (feature.consume_front("+") &&
-        llvm::any_of(std::initializer_list<StringRef>{"sse", "ssse", "avx", "fma", "bmi", "f16c",
-                                                      "lzcnt", "popcnt", "movbe"},
-                     [&](StringRef prefix) { return feature.starts_with(prefix); }))
+        llvm::any_of(
+            std::initializer_list<StringRef>{"sse", "ssse", "avx", "fma", "bmi",
+                                             "f16c", "lzcnt", "popcnt",
+                                             "movbe"},
+            [&](StringRef prefix) { return feature.starts_with(prefix); }))
       features.push_back(feature);
   manifest["abi"] = SHEAF_ABI_VERSION;
   manifest["producer"] = kProducer;
@@ -487,8 +519,9 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   if (failed(objects))
     return failure();
   scope = timing.nest("link");
-  FailureOr<std::string> data = makeDataObject(
-      module.getLoc(), {{"sheaf_manifest", text}, {"sheaf_model", modelBytecode}});
+  FailureOr<std::string> data =
+      makeDataObject(module.getLoc(), {{"sheaf_manifest", text},
+                                       {"sheaf_model", modelBytecode}});
   if (failed(data))
     return failure();
   objects->push_back(std::move(*data));
@@ -503,10 +536,10 @@ static Floor floorOf(ModuleOp module) {
   if (!module.getOps<LLVM::LLVMFuncOp>().empty())
     return Floor::LLVM;
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-    // Results of a step say which buffers they are; a model's function of that name
-    // is a clash that a pass reports.
-    if (function.getName() == "step" && floor == Floor::Model && function.getNumResults() &&
-        function.getResultAttr(0, nn::kResultAttr))
+    // Results of a step say which buffers they are; a model's function of that
+    // name is a clash that a pass reports.
+    if (function.getName() == "step" && floor == Floor::Model &&
+        function.getNumResults() && function.getResultAttr(0, nn::kResultAttr))
       floor = Floor::Step;
     if (llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<MemRefType>))
       floor = Floor::Exec;
@@ -514,8 +547,8 @@ static Floor floorOf(ModuleOp module) {
   return floor;
 }
 
-/// Products of the forward pass, times three for the step: the usual count of model
-/// FLOPs (causal attention counts the half that is visible).
+/// Products of the forward pass, times three for the step: the usual count of
+/// model FLOPs (causal attention counts the half that is visible).
 static double countFlops(ModuleOp module) {
   SymbolTable symbols(module);
   std::function<double(func::FuncOp)> count = [&](func::FuncOp function) {
@@ -529,9 +562,11 @@ static double countFlops(ModuleOp module) {
         StringRef left = einsum.getEquation().split("->").first;
         SmallVector<StringRef> operands;
         left.split(operands, ',');
-        for (auto [letters, value] : llvm::zip_equal(operands, einsum.getInputs()))
+        for (auto [letters, value] :
+             llvm::zip_equal(operands, einsum.getInputs()))
           for (auto [i, letter] : llvm::enumerate(letters))
-            sizes[letter] = cast<RankedTensorType>(value.getType()).getDimSize(i);
+            sizes[letter] =
+                cast<RankedTensorType>(value.getType()).getDimSize(i);
         double product = operands.size() == 2 ? 2 : 0;
         for (auto &entry : sizes)
           product *= entry.second;
@@ -539,8 +574,8 @@ static double countFlops(ModuleOp module) {
       } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
         RankedTensorType q = attention.getQuery().getType();
         RankedTensorType v = attention.getValue().getType();
-        double pairs = double(q.getDimSize(0)) * q.getDimSize(1) * q.getDimSize(2) *
-                       v.getDimSize(1);
+        double pairs = double(q.getDimSize(0)) * q.getDimSize(1) *
+                       q.getDimSize(2) * v.getDimSize(1);
         flops += (attention.getCausal() ? 1.0 : 2.0) * pairs *
                  (q.getDimSize(3) + v.getDimSize(3));
       }
@@ -554,14 +589,16 @@ static double countFlops(ModuleOp module) {
 /// What the passes take for granted of a program on tensors.
 static LogicalResult checkTensors(ModuleOp module) {
   if (module.getOps<func::FuncOp>().empty())
-    return module.emitError("has no function, expected @loss or functions to call; see "
-                            "sheaf-model for a model");
+    return module.emitError(
+        "has no function, expected @loss or functions to call; see "
+        "sheaf-model for a model");
   for (Operation &op : *module.getBody()) {
     auto function = dyn_cast<func::FuncOp>(op);
     if (isa<dist::MeshOp>(op))
       continue;
     if (!function)
-      return op.emitOpError("is not compiled; a module holds functions (func.func) alone");
+      return op.emitOpError(
+          "is not compiled; a module holds functions (func.func) alone");
     StringRef name = function.getName();
     if (name.empty() || !llvm::all_of(name, [](char c) {
           return llvm::isAlnum(c) || StringRef("_.$-").contains(c);
@@ -573,10 +610,12 @@ static LogicalResult checkTensors(ModuleOp module) {
         auto tensor = dyn_cast<RankedTensorType>(type);
         if (!tensor || !nn::isStaticTensor(type) || !nn::isAnyElement(type) ||
             tensor.getEncoding())
-          return function.emitError("@")
-                 << name << " has the " << what << " " << i << " of type " << type
-                 << ", expected a tensor with static dimensions of at least 1, without "
-                    "encoding, of f64, f32, bf16, f16, an 8-bit float, i32, i8 or i1";
+          return function.emitError("@") << name << " has the " << what << " "
+                                         << i << " of type " << type
+                                         << ", expected a tensor with static "
+                                            "dimensions of at least 1, without "
+                                            "encoding, of f64, f32, bf16, f16, "
+                                            "an 8-bit float, i32, i8 or i1";
       }
       return success();
     };
@@ -603,7 +642,8 @@ static void findVocabulary(const SymbolTable &symbols, func::FuncOp function,
     if (auto embedding = dyn_cast<nn::EmbeddingOp>(op)) {
       bound(embedding.getIds(), embedding.getTable().getType().getDimSize(0));
     } else if (auto gather = dyn_cast<nn::GatherOp>(op)) {
-      bound(gather.getIndices(), gather.getTable().getType().getDimSize(gather.getAxis()));
+      bound(gather.getIndices(),
+            gather.getTable().getType().getDimSize(gather.getAxis()));
     } else if (auto loss = dyn_cast<nn::CrossEntropyOp>(op)) {
       bound(loss.getTargets(), loss.getLogits().getType().getShape().back());
     } else if (auto call = dyn_cast<func::CallOp>(op)) {
@@ -627,7 +667,8 @@ static LogicalResult checkLoss(ModuleOp module) {
   if (loss.isExternal())
     return loss.emitError("@loss has no body");
   if (!loss.isPublic())
-    return loss.emitError("@loss is private, expected a public function to train");
+    return loss.emitError(
+        "@loss is private, expected a public function to train");
   if (loss.getNumResults() == 1)
     if (auto type = dyn_cast<RankedTensorType>(loss.getResultTypes()[0]);
         type && type.getRank() == 0 && isa<FloatType>(type.getElementType()) &&
@@ -636,10 +677,13 @@ static LogicalResult checkLoss(ModuleOp module) {
              << type << ", expected tensor<f32> or tensor<f64>; use nn.cast";
   RankedTensorType first;
   for (unsigned i = 0; i < loss.getNumArguments(); ++i) {
-    if (!loss.getArgAttr(i, nn::kParamAttr) && !loss.getArgAttr(i, nn::kBatchAttr) &&
+    if (!loss.getArgAttr(i, nn::kParamAttr) &&
+        !loss.getArgAttr(i, nn::kBatchAttr) &&
         !loss.getArgAttr(i, nn::kRngAttr))
       return loss.emitError("@loss has the argument ")
-             << i << ", which nothing feeds, expected nn.param, nn.batch or nn.rng on it";
+             << i
+             << ", which nothing feeds, expected nn.param, nn.batch or nn.rng "
+                "on it";
     if (!loss.getArgAttr(i, nn::kBatchAttr))
       continue;
     auto type = cast<RankedTensorType>(loss.getArgumentTypes()[i]);
@@ -651,8 +695,9 @@ static LogicalResult checkLoss(ModuleOp module) {
   }
   auto logits = module.lookupSymbol<func::FuncOp>("logits");
   if (logits && (logits.isExternal() || !logits.isPublic()))
-    return logits.emitError("@logits is taken for sampling, expected a public function "
-                            "with a body");
+    return logits.emitError(
+        "@logits is taken for sampling, expected a public function "
+        "with a body");
   if (logits) {
     auto type = logits.getNumResults() == 1
                     ? dyn_cast<RankedTensorType>(logits.getResultTypes()[0])
@@ -670,8 +715,10 @@ void Compilation::annotate() {
   // More than 64 bits hold where a step takes millions of tokens.
   llvm::APSInt flops(128, /*isUnsigned=*/false);
   bool isExact;
-  llvm::APFloat(countFlops(module)).convertToInteger(flops, llvm::APFloat::rmTowardZero, &isExact);
-  module->setAttr(kFlopsAttr, builder.getIntegerAttr(builder.getIntegerType(128), flops));
+  llvm::APFloat(countFlops(module))
+      .convertToInteger(flops, llvm::APFloat::rmTowardZero, &isExact);
+  module->setAttr(kFlopsAttr,
+                  builder.getIntegerAttr(builder.getIntegerType(128), flops));
   auto loss = module.lookupSymbol<func::FuncOp>("loss");
   if (!loss)
     return;
@@ -732,33 +779,40 @@ LogicalResult Compilation::run(StringRef path) {
   bool isResumed = !phases.resumedAfter().empty();
   Floor floor = isResumed ? floorAfter(phases.resumedAfter()) : floorOf(module);
   if (floor > options.emit)
-    return module.emitError("is on a lower floor than the one asked for; a program only moves "
-                            "down");
+    return module.emitError(
+        "is on a lower floor than the one asked for; a program only moves "
+        "down");
   isModel = floor == Floor::Model;
   if (!isModel && !isResumed &&
       (options.microbatches != 1 || options.recompute != "none"))
-    return module.emitError("is a step already, whose microbatches and recomputation are "
-                            "chosen; give --microbatches and --recompute with the model");
+    return module.emitError(
+        "is a step already, whose microbatches and recomputation are "
+        "chosen; give --microbatches and --recompute with the model");
   if (floor > Floor::Step && !isResumed && !options.mesh.empty())
-    return module.emitError("is the program of one device already; give --mesh with the model "
-                            "or the step");
+    return module.emitError(
+        "is the program of one device already; give --mesh with the model "
+        "or the step");
   if (failed(checkShardingOptions(floor)))
     return failure();
   bool explains = options.explain != CompileOptions::Explain::No;
-  if (!options.why.empty() && (floor > Floor::Step || options.emit < Floor::Device ||
-                               (options.mesh.empty() && !dist::getMesh(module))))
-    return module.emitError("--why tells of shardings: expected a model or a step, a mesh of more "
-                            "than one device, and --emit=device or lower");
+  if (!options.why.empty() &&
+      (floor > Floor::Step || options.emit < Floor::Device ||
+       (options.mesh.empty() && !dist::getMesh(module))))
+    return module.emitError(
+        "--why tells of shardings: expected a model or a step, a mesh of more "
+        "than one device, and --emit=device or lower");
   if (explains && (floor > Floor::Device || options.emit < Floor::Device))
-    return module.emitError("--explain tells of a step on its mesh: expected a model, a step or a "
-                            "device's program, and --emit=device or lower");
+    return module.emitError(
+        "--explain tells of a step on its mesh: expected a model, a step or a "
+        "device's program, and --emit=device or lower");
   // Phases are told by their names then: each comes, and those before are
   // skipped.
   if (isResumed)
     floor = std::min(floor, Floor::Step);
   if (floor <= Floor::Step && !isResumed) {
     TimingScope scope = timing.nest("checks and bytecode");
-    if (failed(checkTensors(module)) || (floor == Floor::Model && failed(checkLoss(module))))
+    if (failed(checkTensors(module)) ||
+        (floor == Floor::Model && failed(checkLoss(module))))
       return failure();
     llvm::raw_string_ostream stream(modelBytecode);
     if (failed(writeBytecodeToFile(module, stream)))
@@ -789,15 +843,17 @@ LogicalResult Compilation::run(StringRef path) {
       return failure();
     whole = std::move(*bytes);
   }
-  if (floor <= Floor::Step && (failed(makeDevice()) || failed(phases.at("device"))))
+  if (floor <= Floor::Step &&
+      (failed(makeDevice()) || failed(phases.at("device"))))
     return failure();
   if (!options.why.empty())
     return success();
   if (explains) {
     auto step = module.lookupSymbol<func::FuncOp>("step");
     if (!step)
-      return module.emitError("has no training step to explain; --explain needs a model with "
-                              "@loss");
+      return module.emitError(
+          "has no training step to explain; --explain needs a model with "
+          "@loss");
     collectives = sharding::explainCollectives(step);
     conflicts = sharding::explainConflicts(step);
   }
@@ -808,7 +864,8 @@ LogicalResult Compilation::run(StringRef path) {
     return success();
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
-  if (explains && failed(explain(std::move(collectives), std::move(conflicts), std::move(whole))))
+  if (explains && failed(explain(std::move(collectives), std::move(conflicts),
+                                 std::move(whole))))
     return failure();
   if (options.emit == Floor::Device || path.empty())
     return success();
@@ -829,8 +886,8 @@ LogicalResult Compilation::run(StringRef path) {
     llvm::append_range(modules, kernelParts->getOps<ModuleOp>());
     for (ModuleOp part : modules) {
       llvm::LLVMContext context;
-      std::unique_ptr<llvm::Module> llvmModule =
-          translateAndOptimise(part, context, part == module ? hostOptions : options.codegen);
+      std::unique_ptr<llvm::Module> llvmModule = translateAndOptimise(
+          part, context, part == module ? hostOptions : options.codegen);
       if (!llvmModule)
         return failure();
       llvmModule->print(os, nullptr);
@@ -849,7 +906,7 @@ LogicalResult Compilation::run(StringRef path) {
   }
 }
 
-LogicalResult sheaf::compile(ModuleOp module, const CompileOptions &options, StringRef path,
-                             TimingScope &timing) {
+LogicalResult sheaf::compile(ModuleOp module, const CompileOptions &options,
+                             StringRef path, TimingScope &timing) {
   return Compilation(module, options, timing).run(path);
 }

@@ -33,19 +33,21 @@ struct CompileOptions {
   int64_t microbatches = 1;
   std::string recompute = "none";
   std::string optimizer = "adamw";
-  /// The axes of the mesh and their sizes, the outermost first; empty: one device.
+  /// The axes of the mesh and their sizes, the outermost first; empty: one
+  /// device.
   std::vector<std::pair<std::string, int64_t>> mesh;
   /// A mesh was asked for, be it of one device, whose axes are not in `mesh`:
   /// what is said of shardings is no mistake.
   bool isMeshGiven = false;
-  /// What ZeRO shards (0 to 3), and over how many of the innermost devices of dp (0:
-  /// all of them).
+  /// What ZeRO shards (0 to 3), and over how many of the innermost devices of
+  /// dp (0: all of them).
   int64_t zero = 0, zeroGroup = 0;
   bool sequenceParallel = false;
   /// Parameters of fewer bytes are not sharded by ZeRO.
   int64_t zeroMinBytes = 0;
-  /// Whether ZeRO-3 gathers weights `again` for each use, or once a step (`keep`), and
-  /// whether gradients of ZeRO-2 and 3 are accumulated `sharded` or `whole`.
+  /// Whether ZeRO-3 gathers weights `again` for each use, or once a step
+  /// (`keep`), and whether gradients of ZeRO-2 and 3 are accumulated `sharded`
+  /// or `whole`.
   std::string zero3Gathers = "again", accumulate = "sharded";
   /// Largest flat tensor in which gradients are reduced together, or `auto`.
   std::string bucketBytes = "0";
@@ -59,10 +61,11 @@ struct CompileOptions {
   bool differentiate = false;
   /// Say which ops one kernel computes, and which not, and why.
   bool printFusion = false;
-  /// Print every collective of a step, with its cost and reason, and what a device's
-  /// memory holds.
+  /// Print every collective of a step, with its cost and reason, and what a
+  /// device's memory holds.
   enum class Explain { No, Table, Json } explain = Explain::No;
-  /// A file with the strategy, instead of `zero`, `zeroGroup` and `sequenceParallel`.
+  /// A file with the strategy, instead of `zero`, `zeroGroup` and
+  /// `sequenceParallel`.
   std::string strategy;
   /// Say where the axes of this value's sharding came from, and do no more.
   std::string why;
@@ -83,11 +86,12 @@ struct CompileOptions {
 };
 
 /// Takes `module` down to `options.emit` and writes it to `path` ("-": standard
-/// output, text floors only; "": nowhere, for an explanation alone). On failure a diagnostic says why and nothing is
-/// written. The phases, their passes, code generation and the link are timed in
-/// `timing`.
-mlir::LogicalResult compile(mlir::ModuleOp module, const CompileOptions &options,
-                            llvm::StringRef path, mlir::TimingScope &timing);
+/// output, text floors only; "": nowhere, for an explanation alone). On failure
+/// a diagnostic says why and nothing is written. The phases, their passes, code
+/// generation and the link are timed in `timing`.
+mlir::LogicalResult compile(mlir::ModuleOp module,
+                            const CompileOptions &options, llvm::StringRef path,
+                            mlir::TimingScope &timing);
 
 } // namespace sheaf
 

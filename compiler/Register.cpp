@@ -24,9 +24,10 @@
 #include "passes/step/Passes.h"
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
-  registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, mlir::func::FuncDialect,
-                  mlir::arith::ArithDialect, mlir::scf::SCFDialect,
-                  mlir::memref::MemRefDialect, mlir::LLVM::LLVMDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect,
+                  mlir::func::FuncDialect, mlir::arith::ArithDialect,
+                  mlir::scf::SCFDialect, mlir::memref::MemRefDialect,
+                  mlir::LLVM::LLVMDialect>();
   // What kernels are made of, where a lower floor is read.
   registry.insert<mlir::cf::ControlFlowDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::tensor::TensorDialect,

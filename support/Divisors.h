@@ -1,4 +1,5 @@
-//===- Divisors.h - The nearest fit of a size that does not divide -*- C++ -*-===//
+//===- Divisors.h - The nearest fit of a size that does not divide -*- C++
+//-*-===//
 //
 // What diagnostics suggest where a number has to divide another.
 //
@@ -12,8 +13,8 @@
 
 namespace sheaf {
 
-/// The divisors of `value` (at least 1) on both sides of `wish`, as text: "4 or 6",
-/// or the one there is.
+/// The divisors of `value` (at least 1) on both sides of `wish`, as text: "4 or
+/// 6", or the one there is.
 std::string nearestDivisors(int64_t value, int64_t wish);
 
 } // namespace sheaf

@@ -14,14 +14,16 @@
 
 namespace sheaf {
 
-/// The candidate that differs in the fewest letters, of several the first; nothing
-/// where all differ in more than a third of them (and in more than two).
-inline std::optional<llvm::StringRef> nearest(llvm::StringRef word,
-                                              llvm::ArrayRef<llvm::StringRef> candidates) {
+/// The candidate that differs in the fewest letters, of several the first;
+/// nothing where all differ in more than a third of them (and in more than
+/// two).
+inline std::optional<llvm::StringRef>
+nearest(llvm::StringRef word, llvm::ArrayRef<llvm::StringRef> candidates) {
   std::optional<llvm::StringRef> best;
   unsigned least = std::max<unsigned>(2, word.size() / 3) + 1;
   for (llvm::StringRef candidate : candidates) {
-    unsigned distance = word.edit_distance(candidate, /*AllowReplacements=*/true, least);
+    unsigned distance =
+        word.edit_distance(candidate, /*AllowReplacements=*/true, least);
     if (distance < least) {
       best = candidate;
       least = distance;

@@ -15,7 +15,8 @@
 namespace sheaf {
 
 /// "sheaf 0.1.0 (MLIR 22.1.8)": also the producer that a manifest names.
-constexpr char kProducer[] = "sheaf " SHEAF_VERSION " (MLIR " LLVM_VERSION_STRING ")";
+constexpr char kProducer[] =
+    "sheaf " SHEAF_VERSION " (MLIR " LLVM_VERSION_STRING ")";
 
 inline void printVersion(llvm::raw_ostream &os) { os << kProducer << "\n"; }
 

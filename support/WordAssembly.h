@@ -1,7 +1,8 @@
 //===- WordAssembly.h - Enumerations as bare words in assembly -*- C++ -*-===//
 //
-// `custom<Word>($attribute)` in the assembly format of an op: the value of an enum
-// attribute as one word. For the sources that include an op definition file.
+// `custom<Word>($attribute)` in the assembly format of an op: the value of an
+// enum attribute as one word. For the sources that include an op definition
+// file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,12 +15,14 @@ namespace sheaf {
 
 template <typename EnumAttr>
 mlir::ParseResult parseWord(mlir::OpAsmParser &parser, EnumAttr &attribute) {
-  attribute = llvm::dyn_cast_or_null<EnumAttr>(EnumAttr::parse(parser, mlir::Type()));
+  attribute =
+      llvm::dyn_cast_or_null<EnumAttr>(EnumAttr::parse(parser, mlir::Type()));
   return mlir::failure(!attribute);
 }
 
 template <typename EnumAttr>
-void printWord(mlir::OpAsmPrinter &printer, mlir::Operation *, EnumAttr attribute) {
+void printWord(mlir::OpAsmPrinter &printer, mlir::Operation *,
+               EnumAttr attribute) {
   printer << attribute.getValue();
 }
 

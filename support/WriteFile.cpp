@@ -22,11 +22,13 @@ static llvm::Error write(llvm::raw_fd_ostream &stream, llvm::StringRef path,
   return failed(path, cause);
 }
 
-llvm::Error sheaf::writeFile(llvm::StringRef path, llvm::StringRef bytes, bool executable) {
+llvm::Error sheaf::writeFile(llvm::StringRef path, llvm::StringRef bytes,
+                             bool executable) {
   namespace fs = llvm::sys::fs;
   fs::file_status status;
-  bool special = path == "-" || (!fs::status(path, status) && fs::exists(status) &&
-                                 !fs::is_regular_file(status));
+  bool special =
+      path == "-" || (!fs::status(path, status) && fs::exists(status) &&
+                      !fs::is_regular_file(status));
   if (special) {
     std::error_code code;
     llvm::raw_fd_ostream stream(path, code);
@@ -34,7 +36,8 @@ llvm::Error sheaf::writeFile(llvm::StringRef path, llvm::StringRef bytes, bool e
       return failed(path, code.message());
     return write(stream, path, bytes);
   }
-  llvm::Expected<fs::TempFile> file = fs::TempFile::create(path + ".%%%%%%.part");
+  llvm::Expected<fs::TempFile> file =
+      fs::TempFile::create(path + ".%%%%%%.part");
   if (!file)
     return failed(path, llvm::toString(file.takeError()));
   llvm::Error error = llvm::Error::success();

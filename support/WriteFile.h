@@ -12,11 +12,14 @@
 
 namespace sheaf {
 
-/// Writes `bytes` to the file `path`: beside it first, then by a rename, so that a
-/// reader, or whoever comes after a failure, sees the old file or the whole new one.
-/// "-" is standard output; what is no regular file (a pipe, a device) is written
-/// to. `executable` sets the permission to run it. The error says path and cause.
-llvm::Error writeFile(llvm::StringRef path, llvm::StringRef bytes, bool executable = false);
+/// Writes `bytes` to the file `path`: beside it first, then by a rename, so
+/// that a reader, or whoever comes after a failure, sees the old file or the
+/// whole new one.
+/// "-" is standard output; what is no regular file (a pipe, a device) is
+/// written to. `executable` sets the permission to run it. The error says path
+/// and cause.
+llvm::Error writeFile(llvm::StringRef path, llvm::StringRef bytes,
+                      bool executable = false);
 
 } // namespace sheaf
 

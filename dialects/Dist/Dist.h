@@ -37,25 +37,27 @@ namespace sheaf::dist {
 /// Names of discardable attributes of the dialect.
 /// On an argument or a result of a function: its sharding.
 inline constexpr llvm::StringLiteral kShardingAttr = "dist.sharding";
-/// On an argument or a result of a function on local tensors: the shape of the whole
-/// tensor, where parts are padded and it does not follow from theirs.
+/// On an argument or a result of a function on local tensors: the shape of the
+/// whole tensor, where parts are padded and it does not follow from theirs.
 inline constexpr llvm::StringLiteral kGlobalShapeAttr = "dist.global_shape";
 /// On an op: an array with the sharding of each result.
 inline constexpr llvm::StringLiteral kShardingsAttr = "dist.shardings";
 /// On a loop: an array with the sharding of each argument of its body.
 inline constexpr llvm::StringLiteral kArgumentShardingsAttr =
     "dist.argument_shardings";
-/// Beside a sharding: for an axis, as explanations name it, who asked for it there.
+/// Beside a sharding: for an axis, as explanations name it, who asked for it
+/// there.
 inline constexpr llvm::StringLiteral kBecauseAttr = "dist.because";
 /// On the module, between propagation and partitioning: annotations as text.
 inline constexpr llvm::StringLiteral kAnnotationsAttr = "dist.annotations";
-/// On ops and arguments: for each axis of each result (argument), in the order of its
-/// dimensions, the number of the annotation that it came from.
+/// On ops and arguments: for each axis of each result (argument), in the order
+/// of its dimensions, the number of the annotation that it came from.
 inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
 /// The same of the arguments of a loop's body.
 inline constexpr llvm::StringLiteral kArgumentOriginsAttr =
     "dist.argument_origins";
-/// On an op on local tensors: wishes of which it could follow one, and which it did.
+/// On an op on local tensors: wishes of which it could follow one, and which it
+/// did.
 inline constexpr llvm::StringLiteral kConflictsAttr = "dist.conflicts";
 /// On a collective: why it is there.
 inline constexpr llvm::StringLiteral kReasonAttr = "dist.reason";

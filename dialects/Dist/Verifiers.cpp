@@ -1,10 +1,10 @@
 //===- Verifiers.cpp - What is legal in dist ------------------------------===//
 
 #include "dialects/Dist/Dist.h"
-#include "support/WordAssembly.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "support/WordAssembly.h"
 #include "llvm/ADT/SmallSet.h"
 #include <set>
 
@@ -141,7 +141,8 @@ verifyAxes(ArrayRef<AxisAttr> axes, MeshOp mesh,
                            << (before == axis
                                    ? std::string()
                                    : ", the other time as " + axisText(before))
-                           << "; leave one of the two out, or shard each by a part of the axis, "
+                           << "; leave one of the two out, or shard each by a "
+                              "part of the axis, "
                               "as in \"dp\":(1)2 and \"dp\":(2)2";
     }
   }
@@ -194,17 +195,19 @@ static LogicalResult verifySlot(Operation *op, Attribute value, Type type,
                         [&] { return op->emitOpError() << what << " "; });
 }
 
-/// The shape of a whole tensor: as many sizes as the local one has, none smaller.
-static LogicalResult verifyGlobalShape(Operation *op, Attribute value, Type type,
-                                       const Twine &what) {
+/// The shape of a whole tensor: as many sizes as the local one has, none
+/// smaller.
+static LogicalResult verifyGlobalShape(Operation *op, Attribute value,
+                                       Type type, const Twine &what) {
   auto shape = dyn_cast<DenseI64ArrayAttr>(value);
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!shape || !tensor || shape.size() != tensor.getRank() ||
       !llvm::all_of(shape.asArrayRef(), [](int64_t size) { return size > 0; }))
-    return op->emitOpError() << what << " has " << value
-                             << " as its global shape, expected a positive size for each "
-                                "dimension of "
-                             << type;
+    return op->emitOpError()
+           << what << " has " << value
+           << " as its global shape, expected a positive size for each "
+              "dimension of "
+           << type;
   return success();
 }
 
@@ -231,8 +234,10 @@ static bool isConflict(Attribute value) {
              });
 }
 
-/// What passes note beside shardings; nothing where the attribute is not theirs.
-static std::optional<LogicalResult> verifyNote(Operation *op, NamedAttribute attribute) {
+/// What passes note beside shardings; nothing where the attribute is not
+/// theirs.
+static std::optional<LogicalResult> verifyNote(Operation *op,
+                                               NamedAttribute attribute) {
   StringRef name = attribute.getName();
   Attribute value = attribute.getValue();
   if (name == kOriginsAttr || name == kArgumentOriginsAttr) {
@@ -250,8 +255,10 @@ static std::optional<LogicalResult> verifyNote(Operation *op, NamedAttribute att
     auto list = dyn_cast<ArrayAttr>(value);
     if (isTexts(value) || (list && llvm::all_of(list, isTexts)))
       return success();
-    return op->emitOpError() << name << " must be a dictionary of strings, one for an axis, or "
-                                        "for a loop one such for each argument of its body";
+    return op->emitOpError()
+           << name
+           << " must be a dictionary of strings, one for an axis, or "
+              "for a loop one such for each argument of its body";
   }
   if (name == kAnnotationsAttr) {
     auto list = dyn_cast<ArrayAttr>(value);
@@ -279,9 +286,11 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (function && attribute.getName() == kGlobalShapeAttr)
-    return verifyGlobalShape(op, attribute.getValue(), function.getArgumentTypes()[argument],
+    return verifyGlobalShape(op, attribute.getValue(),
+                             function.getArgumentTypes()[argument],
                              "argument " + Twine(argument));
-  if (std::optional<LogicalResult> note = verifyNote(op, attribute); function && note)
+  if (std::optional<LogicalResult> note = verifyNote(op, attribute);
+      function && note)
     return *note;
   if (!function || attribute.getName() != kShardingAttr)
     return op->emitOpError("unknown attribute ") << attribute.getName();
@@ -294,9 +303,11 @@ LogicalResult DistDialect::verifyRegionResultAttribute(
     Operation *op, unsigned, unsigned result, NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (function && attribute.getName() == kGlobalShapeAttr)
-    return verifyGlobalShape(op, attribute.getValue(), function.getResultTypes()[result],
+    return verifyGlobalShape(op, attribute.getValue(),
+                             function.getResultTypes()[result],
                              "result " + Twine(result));
-  if (std::optional<LogicalResult> note = verifyNote(op, attribute); function && note)
+  if (std::optional<LogicalResult> note = verifyNote(op, attribute);
+      function && note)
     return *note;
   if (!function || attribute.getName() != kShardingAttr)
     return op->emitOpError("unknown attribute ") << attribute.getName();
@@ -348,10 +359,13 @@ LogicalResult ConstraintOp::verify() {
 }
 
 /// The part of a tensor that a device holds.
-static RankedTensorType partOf(RankedTensorType type, ShardingAttr sharding, MeshOp mesh) {
+static RankedTensorType partOf(RankedTensorType type, ShardingAttr sharding,
+                               MeshOp mesh) {
   SmallVector<int64_t> shape;
-  for (auto [size, dim] : llvm::zip_equal(type.getShape(), sharding.getDims())) {
-    int64_t devices = mesh.getSize(dim.getAxes()), block = size / dim.getBlocks();
+  for (auto [size, dim] :
+       llvm::zip_equal(type.getShape(), sharding.getDims())) {
+    int64_t devices = mesh.getSize(dim.getAxes()),
+            block = size / dim.getBlocks();
     shape.push_back(dim.getBlocks() * ((block + devices - 1) / devices));
   }
   return RankedTensorType::get(shape, type.getElementType());
@@ -361,10 +375,12 @@ LogicalResult ManualOp::verify() {
   FailureOr<MeshOp> mesh = requireMesh(*this);
   if (failed(mesh))
     return failure();
-  auto check = [&](StringRef what, TypeRange types, ArrayAttr shardings) -> LogicalResult {
+  auto check = [&](StringRef what, TypeRange types,
+                   ArrayAttr shardings) -> LogicalResult {
     if (shardings.size() != types.size())
-      return emitOpError("has ") << types.size() << " " << what << "s and " << shardings.size()
-                                 << " shardings for them, expected one for each";
+      return emitOpError("has ")
+             << types.size() << " " << what << "s and " << shardings.size()
+             << " shardings for them, expected one for each";
     for (auto [i, type, sharding] :
          llvm::enumerate(types, shardings.getAsRange<ShardingAttr>())) {
       auto complain = [&, i = i] {
@@ -373,17 +389,20 @@ LogicalResult ManualOp::verify() {
       if (failed(verifySharding(sharding, type, *mesh, complain)))
         return failure();
       if (!sharding.getPartial().empty())
-        return complain() << "has a sharding that is partial, expected one that is not; reduce "
+        return complain() << "has a sharding that is partial, expected one "
+                             "that is not; reduce "
                              "it in the body, for instance by dist.all_reduce";
       for (DimAttr dim : sharding.getDims())
         if (dim.getOpen())
-          return complain() << "has a sharding with '?', expected all of its axes: the body is "
+          return complain() << "has a sharding with '?', expected all of its "
+                               "axes: the body is "
                                "written for them";
     }
     return success();
   };
-  return failure(failed(check("input", getInputs().getTypes(), getInShardings())) ||
-                 failed(check("result", getResultTypes(), getOutShardings())));
+  return failure(
+      failed(check("input", getInputs().getTypes(), getInShardings())) ||
+      failed(check("result", getResultTypes(), getOutShardings())));
 }
 
 LogicalResult ManualOp::verifyRegions() {
@@ -396,20 +415,23 @@ LogicalResult ManualOp::verifyRegions() {
              << parts.size() << " " << what << "s, expected " << types.size();
     for (auto [i, part, type, sharding] :
          llvm::enumerate(parts, types, shardings.getAsRange<ShardingAttr>())) {
-      RankedTensorType expected = partOf(cast<RankedTensorType>(type), sharding, mesh);
+      RankedTensorType expected =
+          partOf(cast<RankedTensorType>(type), sharding, mesh);
       if (part != expected)
         return emitOpError("has a body whose ")
-               << what << " " << i << " is " << part << ", expected a device's part of " << type
-               << ", " << expected
-               << (getPartial(part) ? "; reduce it first, for instance by dist.all_reduce" : "");
+               << what << " " << i << " is " << part
+               << ", expected a device's part of " << type << ", " << expected
+               << (getPartial(part)
+                       ? "; reduce it first, for instance by dist.all_reduce"
+                       : "");
     }
     return success();
   };
   return failure(
       failed(check("argument", block.getArgumentTypes(), getInputs().getTypes(),
                    getInShardings())) ||
-      failed(check("yielded value", block.getTerminator()->getOperandTypes(), getResultTypes(),
-                   getOutShardings())));
+      failed(check("yielded value", block.getTerminator()->getOperandTypes(),
+                   getResultTypes(), getOutShardings())));
 }
 
 //===----------------------------------------------------------------------===//

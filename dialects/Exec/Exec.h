@@ -38,47 +38,50 @@ inline constexpr llvm::StringLiteral kScratchAttr = "exec.scratch_bytes";
 /// On a placed function: those bytes where most are alive, by what they hold: a
 /// dictionary of integers whose sum is exec.scratch_bytes.
 inline constexpr llvm::StringLiteral kScratchKindsAttr = "exec.scratch_kinds";
-/// On a placed entry: the most bytes of gathered weights that are alive at once. Not
-/// there where it gathers none.
+/// On a placed entry: the most bytes of gathered weights that are alive at
+/// once. Not there where it gathers none.
 inline constexpr llvm::StringLiteral kGatheredAttr = "exec.gathered_bytes";
-/// The most that it may need, and the largest buffer of an entry: what an address
-/// can reach (the runtime refuses more).
+/// The most that it may need, and the largest buffer of an entry: what an
+/// address can reach (the runtime refuses more).
 inline constexpr int64_t kMaxScratchBytes = int64_t(1) << 48;
 /// On a function on buffers: how many of its arguments are only read.
 inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
 /// On a function on buffers: it is an entry of the artifact. An array with one
 /// [kind, name] for each argument, with a third element where there is more to
-/// say (the nn.param of a parameter, the value of a scalar; else unit) and a fourth
-/// where the buffer is a rank's part of a whole tensor: its layout.
+/// say (the nn.param of a parameter, the value of a scalar; else unit) and a
+/// fourth where the buffer is a rank's part of a whole tensor: its layout.
 inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
-/// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a mesh of N
-/// axes.
+/// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a
+/// mesh of N axes.
 inline constexpr llvm::StringLiteral kCoordinatesAttr = "exec.coordinates";
-/// On an argument or result of an entry: where the rank's part lies in the whole
-/// tensor, a dictionary {global = array<i64: ...>, axes = [["dp"], []], blocks =
-/// array<i64: ...>}: the whole shape, and for each dimension the axes of the mesh that
-/// cut it, the outermost first, and how many blocks they cut, each for itself.
+/// On an argument or result of an entry: where the rank's part lies in the
+/// whole tensor, a dictionary {global = array<i64: ...>, axes = [["dp"], []],
+/// blocks = array<i64: ...>}: the whole shape, and for each dimension the axes
+/// of the mesh that cut it, the outermost first, and how many blocks they cut,
+/// each for itself.
 inline constexpr llvm::StringLiteral kLayoutAttr = "exec.layout";
-/// On a module: the axes of its mesh, [["dp", 4], ["tp", 2]], the outermost first.
+/// On a module: the axes of its mesh, [["dp", 4], ["tp", 2]], the outermost
+/// first.
 inline constexpr llvm::StringLiteral kMeshAttr = "exec.mesh";
-/// On a lowered kernel: the size of its index space, and the items of a task (from
-/// shapes alone).
+/// On a lowered kernel: the size of its index space, and the items of a task
+/// (from shapes alone).
 inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";
 inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
-/// On a lowered kernel: arithmetic operations, and bytes of all operands, of one
-/// launch.
+/// On a lowered kernel: arithmetic operations, and bytes of all operands, of
+/// one launch.
 inline constexpr llvm::StringLiteral kFlopsAttr = "exec.flops";
 inline constexpr llvm::StringLiteral kBytesAttr = "exec.bytes";
 /// On a lowered kernel: how many operands are read; the others are written.
 inline constexpr llvm::StringLiteral kInputsAttr = "exec.inputs";
-/// On a lowered kernel: pairs (input, result), flat: the result's buffer may be that
-/// of the input. Several pairs may be used at once. Anything else must not overlap.
+/// On a lowered kernel: pairs (input, result), flat: the result's buffer may be
+/// that of the input. Several pairs may be used at once. Anything else must not
+/// overlap.
 inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
-/// On a module: what its launches and products are, in the order of their ids: an
-/// array of dictionaries {name, kind, flops, bytes, loc}.
+/// On a module: what its launches and products are, in the order of their ids:
+/// an array of dictionaries {name, kind, flops, bytes, loc}.
 inline constexpr llvm::StringLiteral kTableAttr = "exec.table";
-/// On a module: what its transfers between ranks are, in the order of their ids: an
-/// array of dictionaries, what their `about` says and {loc}.
+/// On a module: what its transfers between ranks are, in the order of their
+/// ids: an array of dictionaries, what their `about` says and {loc}.
 inline constexpr llvm::StringLiteral kCollectivesAttr = "exec.collectives";
 
 } // namespace sheaf::exec

@@ -1,10 +1,10 @@
 //===- ExecDialect.cpp - Registration and verifiers of exec ---------------===//
 
 #include "dialects/Exec/Exec.h"
-#include "support/WordAssembly.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "support/WordAssembly.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -40,7 +40,8 @@ bool sheaf::exec::isMemory(Type type) {
   for (int64_t size : memory.getShape())
     if (size < 1 || __builtin_mul_overflow(elements, size, &elements))
       return false;
-  return elements <= (int64_t(1) << 59) && memory.getElementType().getIntOrFloatBitWidth() <= 64;
+  return elements <= (int64_t(1) << 59) &&
+         memory.getElementType().getIntOrFloatBitWidth() <= 64;
 }
 
 /// The buffers of an entry: an array of [kind, name] or [kind, name, more].
@@ -50,28 +51,35 @@ static LogicalResult verifyEntry(Operation *op, Attribute value) {
     return success();
   auto entry = dyn_cast<ArrayAttr>(value);
   if (!entry || entry.size() != function.getNumArguments())
-    return op->emitOpError() << "has " << kEntryAttr << " = " << value
-                             << ", expected an array of [kind, name] for each of the "
-                             << function.getNumArguments() << " arguments";
-  for (auto [item, type] : llvm::zip_equal(entry, function.getArgumentTypes())) {
+    return op->emitOpError()
+           << "has " << kEntryAttr << " = " << value
+           << ", expected an array of [kind, name] for each of the "
+           << function.getNumArguments() << " arguments";
+  for (auto [item, type] :
+       llvm::zip_equal(entry, function.getArgumentTypes())) {
     auto parts = dyn_cast<ArrayAttr>(item);
-    if (!parts || parts.size() < 2 || parts.size() > 4 || !isa<StringAttr>(parts[0]) ||
-        !isa<StringAttr>(parts[1]) || (parts.size() > 3 && !isa<DictionaryAttr>(parts[3])))
-      return op->emitOpError() << "has " << item << " in " << kEntryAttr
-                               << ", expected [\"kind\", \"name\"] and, for some kinds, more";
+    if (!parts || parts.size() < 2 || parts.size() > 4 ||
+        !isa<StringAttr>(parts[0]) || !isa<StringAttr>(parts[1]) ||
+        (parts.size() > 3 && !isa<DictionaryAttr>(parts[3])))
+      return op->emitOpError()
+             << "has " << item << " in " << kEntryAttr
+             << ", expected [\"kind\", \"name\"] and, for some kinds, more";
     if (!isMemory(type))
-      return op->emitOpError() << "is an entry and has an argument of type " << type
-                               << ", expected a memref of static shape and identity layout";
+      return op->emitOpError()
+             << "is an entry and has an argument of type " << type
+             << ", expected a memref of static shape and identity layout";
   }
   return success();
 }
 
-LogicalResult ExecDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
+                                                    NamedAttribute attribute) {
   StringRef name = attribute.getName();
   Attribute value = attribute.getValue();
   if (name == kEntryAttr)
     return verifyEntry(op, value);
-  if (name == kScratchAttr || name == "exec.live_bytes" || name == kReadCountAttr) {
+  if (name == kScratchAttr || name == "exec.live_bytes" ||
+      name == kReadCountAttr) {
     auto count = dyn_cast<IntegerAttr>(value);
     if (!count || !count.getType().isInteger(64) || count.getInt() < 0)
       return op->emitOpError() << "has " << name << " = " << value
@@ -107,8 +115,9 @@ LogicalResult ViewOp::verify() {
   int64_t offset = getOffset();
   int64_t width = getBytes(getType()) / getType().getNumElements();
   if (offset < 0 || offset % width)
-    return emitOpError("offset ") << offset << " is not a multiple of the element's "
-                                  << width << " bytes";
+    return emitOpError("offset ")
+           << offset << " is not a multiple of the element's " << width
+           << " bytes";
   if (offset + getBytes(getType()) > getBytes(getSource().getType()))
     return emitOpError("ends at byte ")
            << offset + getBytes(getType()) << " of a source of "
@@ -119,9 +128,9 @@ LogicalResult ViewOp::verify() {
 LogicalResult PartOp::verify() {
   if (getSource().getType().getElementType() != getType().getElementType() ||
       getBytes(getSource().getType()) % getBytes(getType()))
-    return emitOpError("source ") << getSource().getType()
-                                  << " does not hold a whole number of parts "
-                                  << getType();
+    return emitOpError("source ")
+           << getSource().getType() << " does not hold a whole number of parts "
+           << getType();
   return success();
 }
 
@@ -130,13 +139,14 @@ static LogicalResult verifyArguments(Operation *op, func::FuncOp callee,
                                      TypeRange arguments) {
   if (callee.getArgumentTypes() != arguments)
     return op->emitOpError("operands have types (")
-               .append(arguments, "), '", callee.getName(), "' expects (",
-                       callee.getArgumentTypes(), ")");
+        .append(arguments, "), '", callee.getName(), "' expects (",
+                callee.getArgumentTypes(), ")");
   return success();
 }
 
 LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto kernel = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
+  auto kernel =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError("kernel ") << getKernelAttr() << " is not a function";
   // A lowered kernel sees an i1 buffer as the bytes it is.
@@ -159,9 +169,9 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
     for (Type type : getRead().getTypes())
       tensors.push_back(asTensor(type));
     if (kernel.getArgumentTypes() != TypeRange(tensors))
-      return emitOpError("reads (")
-                 .append(getRead().getTypes(), "), '", kernel.getName(),
-                         "' expects (", kernel.getArgumentTypes(), ")");
+      return emitOpError("reads (").append(getRead().getTypes(), "), '",
+                                           kernel.getName(), "' expects (",
+                                           kernel.getArgumentTypes(), ")");
     return success();
   }
   if (kernel.getNumArguments() == 0)
@@ -171,7 +181,8 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
 }
 
 LogicalResult CallOp::verifySymbolUses(SymbolTableCollection &symbols) {
-  auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getCalleeAttr());
+  auto callee =
+      symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getCalleeAttr());
   if (!callee)
     return emitOpError("callee ") << getCalleeAttr() << " is not a function";
   return verifyArguments(*this, callee, getOperandTypes());
@@ -191,10 +202,11 @@ LogicalResult MatmulOp::verify() {
     return emitOpError("dims and leading have three numbers each");
   size_t batch = getBatch() ? getBatch()->size() : 0;
   if (batch > 3 || (getStrides() ? getStrides()->size() : 0) != 3 * batch)
-    return emitOpError("has ") << batch << " batch sizes and "
-                               << (getStrides() ? getStrides()->size() : 0)
-                               << " strides, expected at most three sizes and three "
-                                  "strides for each";
+    return emitOpError("has ")
+           << batch << " batch sizes and "
+           << (getStrides() ? getStrides()->size() : 0)
+           << " strides, expected at most three sizes and three "
+              "strides for each";
   // The last element that each operand touches lies inside its buffer.
   auto [m, n, k] = std::tuple(getDims()[0], getDims()[1], getDims()[2]);
   if (m < 1 || n < 1 || k < 1)
@@ -223,66 +235,82 @@ LogicalResult MatmulOp::verify() {
 /// What holds of a transfer on buffers and of one on tensors.
 template <typename Op>
 static LogicalResult verifyTransfer(Op op, ShapedType from, ShapedType to) {
-  if (op.getSizes().size() != op.getStrides().size() || op.getSizes().size() > 8)
-    return op.emitOpError("has ") << op.getSizes().size() << " sizes and " << op.getStrides().size()
-                               << " strides, expected one for each of at most eight axes";
+  if (op.getSizes().size() != op.getStrides().size() ||
+      op.getSizes().size() > 8)
+    return op.emitOpError("has ")
+           << op.getSizes().size() << " sizes and " << op.getStrides().size()
+           << " strides, expected one for each of at most eight axes";
   int64_t group = 1;
   for (auto [size, stride] : llvm::zip_equal(op.getSizes(), op.getStrides()))
     if (size < 1 || stride < 1 || __builtin_mul_overflow(group, size, &group) ||
         group > INT32_MAX)
       return op.emitOpError("has the axis ")
              << size << " with stride " << stride
-             << ", expected at least 1 each and a group of at most 2^31 - 1 ranks";
-  bool reduces = op.getKind() == Transfer::AllReduce || op.getKind() == Transfer::ReduceScatter;
+             << ", expected at least 1 each and a group of at most 2^31 - 1 "
+                "ranks";
+  bool reduces = op.getKind() == Transfer::AllReduce ||
+                 op.getKind() == Transfer::ReduceScatter;
   StringRef name = stringifyTransfer(op.getKind());
   if (reduces != op.getReduction().has_value())
-    return op.emitOpError(name) << (reduces ? " needs a reduction: sum, max or min"
-                                         : " has a reduction, expected none");
+    return op.emitOpError(name)
+           << (reduces ? " needs a reduction: sum, max or min"
+                       : " has a reduction, expected none");
   if (from.getElementType() != to.getElementType())
     return op.emitOpError("reads elements of ")
            << from.getElementType() << " and writes " << to.getElementType();
   int64_t expected = from.getNumElements();
-  bool isCut = op.getKind() == Transfer::ReduceScatter || op.getKind() == Transfer::AllToAll;
-  bool isJoined = op.getKind() == Transfer::AllGather || op.getKind() == Transfer::AllToAll;
-  if (op.getKind() == Transfer::AllGather && __builtin_mul_overflow(expected, group, &expected))
+  bool isCut = op.getKind() == Transfer::ReduceScatter ||
+               op.getKind() == Transfer::AllToAll;
+  bool isJoined =
+      op.getKind() == Transfer::AllGather || op.getKind() == Transfer::AllToAll;
+  if (op.getKind() == Transfer::AllGather &&
+      __builtin_mul_overflow(expected, group, &expected))
     return op.emitOpError("gathers more elements than 64 bits count");
   if (op.getKind() == Transfer::ReduceScatter) {
     if (expected % group)
-      return op.emitOpError("cuts ") << expected << " elements for a group of " << group
-                                  << ", expected a multiple";
+      return op.emitOpError("cuts ") << expected << " elements for a group of "
+                                     << group << ", expected a multiple";
     expected /= group;
   }
   if (to.getNumElements() != expected)
-    return op.emitOpError(name) << " in a group of " << group << " of " << from << " fills "
-                             << expected << " elements, expected " << to << " to have as many";
+    return op.emitOpError(name)
+           << " in a group of " << group << " of " << from << " fills "
+           << expected << " elements, expected " << to << " to have as many";
   auto checkSlices = [&](StringRef what, int64_t slices, bool isAllowed,
                          int64_t elements) -> LogicalResult {
     if (slices == 1)
       return success();
     if (!isAllowed)
-      return op.emitOpError(name) << " has " << what << " " << slices << ", expected none";
+      return op.emitOpError(name)
+             << " has " << what << " " << slices << ", expected none";
     if (slices < 1 || elements % group || (elements / group) % slices)
-      return op.emitOpError(what) << " " << slices << " and a group of " << group
-                               << " do not divide the buffer's " << elements << " elements";
+      return op.emitOpError(what)
+             << " " << slices << " and a group of " << group
+             << " do not divide the buffer's " << elements << " elements";
     return success();
   };
   if (failed(checkSlices("cut", op.getCut(), isCut, from.getNumElements())) ||
       failed(checkSlices("join", op.getJoin(), isJoined, to.getNumElements())))
     return failure();
   if (op.getKind() == Transfer::AllToAll && from.getNumElements() % group)
-    return op.emitOpError("cuts ") << from.getNumElements() << " elements for a group of " << group
-                                << ", expected a multiple";
-  if (op.getRoot() < 0 || op.getRoot() >= group || (op.getRoot() && op.getKind() != Transfer::Broadcast))
-    return op.emitOpError("has the root ") << op.getRoot() << ", expected a member of a broadcast, 0 to "
-                                        << group - 1;
+    return op.emitOpError("cuts ")
+           << from.getNumElements() << " elements for a group of " << group
+           << ", expected a multiple";
+  if (op.getRoot() < 0 || op.getRoot() >= group ||
+      (op.getRoot() && op.getKind() != Transfer::Broadcast))
+    return op.emitOpError("has the root ")
+           << op.getRoot() << ", expected a member of a broadcast, 0 to "
+           << group - 1;
   std::optional<ArrayRef<int64_t>> targets = op.getTargets();
   if ((op.getKind() == Transfer::Permute) != targets.has_value())
-    return op.emitOpError(name) << (targets ? " has targets, expected none"
-                                              : " needs targets, one for each member");
+    return op.emitOpError(name)
+           << (targets ? " has targets, expected none"
+                       : " needs targets, one for each member");
   if (targets) {
     llvm::SmallBitVector taken(group);
     if (int64_t(targets->size()) != group)
-      return op.emitOpError("has ") << targets->size() << " targets for a group of " << group;
+      return op.emitOpError("has ")
+             << targets->size() << " targets for a group of " << group;
     for (int64_t target : *targets) {
       if (target < -1 || target >= group || (target >= 0 && taken.test(target)))
         return op.emitOpError("has the target ")

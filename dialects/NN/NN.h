@@ -15,19 +15,20 @@
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "mlir/IR/OpImplementation.h"
 
 namespace sheaf::nn {
 
 // Predicates of the tensor types that ops take.
 bool isStaticTensor(mlir::Type type);
-/// Fails, with a diagnostic, at the first value in `root` whose tensor has an encoding
-/// (a partial value of a mesh); `expected` ends "X, expected ...".
-mlir::LogicalResult refuseEncodings(mlir::Operation *root, llvm::StringRef expected);
-/// Fails, with a diagnostic, at a call that leads back to where it started; no pass ends
-/// on those.
+/// Fails, with a diagnostic, at the first value in `root` whose tensor has an
+/// encoding (a partial value of a mesh); `expected` ends "X, expected ...".
+mlir::LogicalResult refuseEncodings(mlir::Operation *root,
+                                    llvm::StringRef expected);
+/// Fails, with a diagnostic, at a call that leads back to where it started; no
+/// pass ends on those.
 mlir::LogicalResult refuseRecursion(mlir::ModuleOp module);
 bool isScalarOperand(mlir::Type type);
 bool isAnyElement(mlir::Type type);
@@ -36,8 +37,8 @@ bool isNumberElement(mlir::Type type);
 bool isIntElement(mlir::Type type);
 bool isBoolElement(mlir::Type type);
 
-/// The element type in which sums, norms, losses and logarithms are kept: f32 for
-/// bf16 and f16, else `element` itself.
+/// The element type in which sums, norms, losses and logarithms are kept: f32
+/// for bf16 and f16, else `element` itself.
 mlir::Type getStatisticsType(mlir::Type element);
 
 /// Whether `to` holds every number of the element type `from`. i1 is no number.
@@ -103,8 +104,8 @@ inline constexpr llvm::StringLiteral kResultAttr = "nn.result";
 inline constexpr llvm::StringLiteral kLayerAttr = "nn.layer";
 inline constexpr llvm::StringLiteral kRuleAttr = "nn.rule";
 inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
-/// On a private function and its calls: pairs (result, argument), flat. The result
-/// is the argument plus something, and may be computed in its memory.
+/// On a private function and its calls: pairs (result, argument), flat. The
+/// result is the argument plus something, and may be computed in its memory.
 inline constexpr llvm::StringLiteral kAccumulatesAttr = "nn.accumulates";
 
 /// Writes nn ops in few words. Operands broadcast; numbers become constants of
@@ -140,11 +141,12 @@ public:
     return make<SelectOp>(c, a, b);
   }
   mlir::Value cast(mlir::Value a, mlir::Type element);
-  mlir::Value reduce(ReduceKind kind, mlir::Value a, llvm::ArrayRef<int64_t> dims,
-                     bool keep = false) {
+  mlir::Value reduce(ReduceKind kind, mlir::Value a,
+                     llvm::ArrayRef<int64_t> dims, bool keep = false) {
     return make<ReduceOp>(kind, a, dims, keep);
   }
-  mlir::Value sum(mlir::Value a, llvm::ArrayRef<int64_t> dims, bool keep = false) {
+  mlir::Value sum(mlir::Value a, llvm::ArrayRef<int64_t> dims,
+                  bool keep = false) {
     return reduce(ReduceKind::Sum, a, dims, keep);
   }
   mlir::Value einsum(llvm::StringRef equation, mlir::ValueRange inputs) {
@@ -161,8 +163,8 @@ public:
   mlir::Value constant(mlir::RankedTensorType type, double value) {
     return make<ConstantOp>(type, value);
   }
-  /// Undoes a broadcast: sums `gradient` over what `to` did not have. Null stays
-  /// null.
+  /// Undoes a broadcast: sums `gradient` over what `to` did not have. Null
+  /// stays null.
   mlir::Value unbroadcast(mlir::Value gradient, mlir::RankedTensorType to);
 };
 

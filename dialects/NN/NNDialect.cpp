@@ -62,7 +62,8 @@ Value Emit::reshape(Value a, ArrayRef<int64_t> shape) {
   RankedTensorType type = tensorOf(a);
   if (type.getShape() == shape)
     return a;
-  return make<ReshapeOp>(RankedTensorType::get(shape, type.getElementType()), a);
+  return make<ReshapeOp>(RankedTensorType::get(shape, type.getElementType()),
+                         a);
 }
 
 Value Emit::expand(Value a, int64_t dim) {
@@ -71,7 +72,8 @@ Value Emit::expand(Value a, int64_t dim) {
   return reshape(a, shape);
 }
 
-Value Emit::broadcast(Value a, ArrayRef<int64_t> shape, ArrayRef<int64_t> dims) {
+Value Emit::broadcast(Value a, ArrayRef<int64_t> shape,
+                      ArrayRef<int64_t> dims) {
   return make<BroadcastOp>(
       RankedTensorType::get(shape, tensorOf(a).getElementType()), a, dims);
 }
@@ -88,8 +90,7 @@ Value Emit::unbroadcast(Value gradient, RankedTensorType to) {
   int64_t added = from.getRank() - to.getRank();
   SmallVector<int64_t> dims;
   for (int64_t i = 0; i < from.getRank(); ++i)
-    if (i < added ||
-        (to.getDimSize(i - added) == 1 && from.getDimSize(i) != 1))
+    if (i < added || (to.getDimSize(i - added) == 1 && from.getDimSize(i) != 1))
       dims.push_back(i);
   Value summed = dims.empty() ? gradient : sum(gradient, dims);
   return reshape(summed, to.getShape());

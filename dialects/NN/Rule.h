@@ -80,23 +80,26 @@ struct ShardingRule {
   Linearity linearity = Linearity::None;
   /// The operands in which the op is linear.
   llvm::SmallVector<int> linearOperands;
-  /// The operands in which every result is monotone (non-decreasing), element by
-  /// element: a maximum or minimum may be taken after the op instead of before
-  /// it. A reduction by `max` lets a maximum pass, not a minimum (`mayDefer`).
+  /// The operands in which every result is monotone (non-decreasing), element
+  /// by element: a maximum or minimum may be taken after the op instead of
+  /// before it. A reduction by `max` lets a maximum pass, not a minimum
+  /// (`mayDefer`).
   llvm::SmallVector<int> monotoneOperands;
 
   /// Adds a factor and returns its index.
   int add(Factor factor);
-  /// Whether the reduction of a partial `operand` may be put off until after the
-  /// op. Where linearity is joint and the kind a sum, all linear operands must be
-  /// partial together.
+  /// Whether the reduction of a partial `operand` may be put off until after
+  /// the op. Where linearity is joint and the kind a sum, all linear operands
+  /// must be partial together.
   bool mayDefer(int operand, Reduction kind) const;
   /// As text, for instance
-  /// `[b][s][d], [d][f] -> [b][s][f] {b=8, s=64, d=32 sum, f=96} linear separate(0, 1)`.
+  /// `[b][s][d], [d][f] -> [b][s][f] {b=8, s=64, d=32 sum, f=96} linear
+  /// separate(0, 1)`.
   /// `()` is a value without dimensions, `[]` a dimension without factors,
-  /// `[a b]` one of two. After a factor's size: nothing (parallel), `sum`, `max`,
-  /// `min`, `whole` or `halo(1, 2)`, then `via` and the expansion. After the
-  /// factors: `linear joint(...)` or `linear separate(...)`, `monotone(...)`.
+  /// `[a b]` one of two. After a factor's size: nothing (parallel), `sum`,
+  /// `max`, `min`, `whole` or `halo(1, 2)`, then `via` and the expansion. After
+  /// the factors: `linear joint(...)` or `linear separate(...)`,
+  /// `monotone(...)`.
   std::string str() const;
   /// Reads what `str` writes. On failure `error` says what was expected where.
   static mlir::FailureOr<ShardingRule> parse(llvm::StringRef text,

@@ -864,7 +864,8 @@ ShardingRule RandomOp::getShardingRule() {
     for (const DimFactors &dim : result)
       if (!dim.empty())
         b.factor(dim).kind = FactorKind::Whole;
-    b.rule.operands.push_back({b.dim("at", getType().getRank(), FactorKind::Whole)});
+    b.rule.operands.push_back(
+        {b.dim("at", getType().getRank(), FactorKind::Whole)});
   }
   b.rule.results.push_back(std::move(result));
   return b.rule;

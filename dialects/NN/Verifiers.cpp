@@ -7,11 +7,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NN.h"
-#include "support/WordAssembly.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/SymbolTable.h"
+#include "support/WordAssembly.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
@@ -33,25 +33,27 @@ static Type elementOf(Type type) {
 LogicalResult sheaf::nn::refuseRecursion(ModuleOp module) {
   SymbolTable symbols(module);
   llvm::DenseMap<func::FuncOp, bool> isOpen;
-  std::function<LogicalResult(func::FuncOp)> visit = [&](func::FuncOp function) {
-    isOpen[function] = true;
-    WalkResult result = function.walk([&](func::CallOp call) {
-      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-      if (!callee)
-        return WalkResult::advance();
-      auto known = isOpen.find(callee);
-      if (known == isOpen.end())
-        return WalkResult(visit(callee));
-      if (!known->second)
-        return WalkResult::advance();
-      call.emitOpError("calls @") << callee.getName()
-                                  << ", which is being called: recursion is not supported, "
-                                     "write the layers one by one";
-      return WalkResult::interrupt();
-    });
-    isOpen[function] = false;
-    return failure(result.wasInterrupted());
-  };
+  std::function<LogicalResult(func::FuncOp)> visit =
+      [&](func::FuncOp function) {
+        isOpen[function] = true;
+        WalkResult result = function.walk([&](func::CallOp call) {
+          auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+          if (!callee)
+            return WalkResult::advance();
+          auto known = isOpen.find(callee);
+          if (known == isOpen.end())
+            return WalkResult(visit(callee));
+          if (!known->second)
+            return WalkResult::advance();
+          call.emitOpError("calls @")
+              << callee.getName()
+              << ", which is being called: recursion is not supported, "
+                 "write the layers one by one";
+          return WalkResult::interrupt();
+        });
+        isOpen[function] = false;
+        return failure(result.wasInterrupted());
+      };
   for (func::FuncOp function : module.getOps<func::FuncOp>())
     if (!isOpen.contains(function) && failed(visit(function)))
       return failure();
@@ -66,7 +68,8 @@ LogicalResult sheaf::nn::refuseEncodings(Operation *root, StringRef expected) {
   WalkResult result = root->walk([&](Operation *op) {
     for (Type type : op->getResultTypes())
       if (isEncoded(type)) {
-        op->emitOpError("has a result of type ") << type << ", expected " << expected;
+        op->emitOpError("has a result of type ")
+            << type << ", expected " << expected;
         return WalkResult::interrupt();
       }
     for (Region &region : op->getRegions())
@@ -101,7 +104,8 @@ bool sheaf::nn::isScalarOperand(Type type) {
 }
 bool sheaf::nn::isFloatElement(Type type) {
   Type element = elementOf(type);
-  return element && isa<Float64Type, Float32Type, BFloat16Type, Float16Type>(element);
+  return element &&
+         isa<Float64Type, Float32Type, BFloat16Type, Float16Type>(element);
 }
 bool sheaf::nn::isIntElement(Type type) {
   Type element = elementOf(type);
@@ -116,9 +120,9 @@ bool sheaf::nn::isNumberElement(Type type) {
 }
 bool sheaf::nn::isAnyElement(Type type) {
   Type element = elementOf(type);
-  return element &&
-         (isNumberElement(type) || isBoolElement(type) || element.isSignlessInteger(8) ||
-          isa<Float8E4M3FNType, Float8E5M2Type>(element));
+  return element && (isNumberElement(type) || isBoolElement(type) ||
+                     element.isSignlessInteger(8) ||
+                     isa<Float8E4M3FNType, Float8E5M2Type>(element));
 }
 
 Type sheaf::nn::getStatisticsType(Type element) {
@@ -160,7 +164,8 @@ sheaf::nn::broadcastShapes(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
 static RankedTensorType ranked(Type type) {
   return dyn_cast<RankedTensorType>(type);
 }
-static RankedTensorType withShape(RankedTensorType type, ArrayRef<int64_t> shape) {
+static RankedTensorType withShape(RankedTensorType type,
+                                  ArrayRef<int64_t> shape) {
   return RankedTensorType::get(shape, type.getElementType());
 }
 static std::string shapeText(ArrayRef<int64_t> shape) {
@@ -179,7 +184,8 @@ static bool same(Type a, Type b) {
 }
 
 /// Broadcasts operand shapes into `shape`.
-static LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange operands,
+static LogicalResult inferBroadcast(std::optional<Location> loc,
+                                    ValueRange operands,
                                     SmallVector<int64_t> &shape) {
   for (Value operand : operands) {
     auto type = ranked(operand.getType());
@@ -187,28 +193,30 @@ static LogicalResult inferBroadcast(std::optional<Location> loc, ValueRange oper
       return failure();
     auto joined = broadcastShapes(shape, type.getShape());
     if (failed(joined))
-      return emitOptionalError(
-          loc, "shapes ", shapeText(shape), " and ", shapeText(type.getShape()),
-          " do not broadcast: aligned at the last dimension, sizes must be equal or 1");
+      return emitOptionalError(loc, "shapes ", shapeText(shape), " and ",
+                               shapeText(type.getShape()),
+                               " do not broadcast: aligned at the last "
+                               "dimension, sizes must be equal or 1");
     shape = *joined;
   }
   return success();
 }
 
 /// Indices are i32: a dimension whose indices are values must not be longer.
-static LogicalResult checkIndexable(std::optional<Location> loc, StringRef what, int64_t size) {
+static LogicalResult checkIndexable(std::optional<Location> loc, StringRef what,
+                                    int64_t size) {
   if (size > std::numeric_limits<int32_t>::max())
     return emitOptionalError(loc, what, " has size ", size,
                              ", expected at most 2147483647: indices are i32");
   return success();
 }
 
-static LogicalResult inferBinary(std::optional<Location> loc, Value lhs, Value rhs,
-                                 SmallVectorImpl<Type> &types) {
+static LogicalResult inferBinary(std::optional<Location> loc, Value lhs,
+                                 Value rhs, SmallVectorImpl<Type> &types) {
   Type element = elementOf(lhs.getType());
   if (!element || element != elementOf(rhs.getType()))
-    return emitOptionalError(loc, "operands have element types ", element, " and ",
-                             elementOf(rhs.getType()),
+    return emitOptionalError(loc, "operands have element types ", element,
+                             " and ", elementOf(rhs.getType()),
                              ", expected the same; use nn.cast on one of them");
   SmallVector<int64_t> shape;
   if (failed(inferBroadcast(loc, {lhs, rhs}, shape)))
@@ -221,15 +229,18 @@ static bool isCompatible(TypeRange inferred, TypeRange actual) {
   return llvm::equal(inferred, actual, same);
 }
 
-#define INFER(OP)                                                                          \
-  bool OP::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {                 \
-    return isCompatible(inferred, actual);                                                 \
-  }                                                                                        \
-  LogicalResult OP::inferReturnTypes(MLIRContext *context, std::optional<Location> loc,    \
-                                     Adaptor adaptor, SmallVectorImpl<Type> &types)
+#define INFER(OP)                                                              \
+  bool OP::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {     \
+    return isCompatible(inferred, actual);                                     \
+  }                                                                            \
+  LogicalResult OP::inferReturnTypes(                                          \
+      MLIRContext *context, std::optional<Location> loc, Adaptor adaptor,      \
+      SmallVectorImpl<Type> &types)
 
-#define INFER_BINARY(OP)                                                                   \
-  INFER(OP) { return inferBinary(loc, adaptor.getLhs(), adaptor.getRhs(), types); }
+#define INFER_BINARY(OP)                                                       \
+  INFER(OP) {                                                                  \
+    return inferBinary(loc, adaptor.getLhs(), adaptor.getRhs(), types);        \
+  }
 INFER_BINARY(AddOp)
 INFER_BINARY(SubOp)
 INFER_BINARY(MulOp)
@@ -250,7 +261,8 @@ INFER(CompareOp) {
 }
 
 INFER(SelectOp) {
-  if (failed(inferBinary(loc, adaptor.getOnTrue(), adaptor.getOnFalse(), types)))
+  if (failed(
+          inferBinary(loc, adaptor.getOnTrue(), adaptor.getOnFalse(), types)))
     return failure();
   SmallVector<int64_t> shape(cast<RankedTensorType>(types[0]).getShape());
   if (failed(inferBroadcast(loc, adaptor.getCondition(), shape)))
@@ -263,7 +275,8 @@ LogicalResult CastOp::verify() {
   if (getInput().getType().getShape() != getType().getShape())
     return emitOpError("changes the shape from ")
            << shapeText(getInput().getType().getShape()) << " to "
-           << shapeText(getType().getShape()) << "; use nn.reshape or nn.broadcast for that";
+           << shapeText(getType().getShape())
+           << "; use nn.reshape or nn.broadcast for that";
   return success();
 }
 
@@ -271,8 +284,8 @@ LogicalResult CastOp::verify() {
 // Assembly
 //===----------------------------------------------------------------------===//
 
-static ParseResult parseBroadcastTypes(OpAsmParser &parser, Type &lhs, Type &rhs,
-                                       Type &result) {
+static ParseResult parseBroadcastTypes(OpAsmParser &parser, Type &lhs,
+                                       Type &rhs, Type &result) {
   if (parser.getCurrentLocation().getPointer()[0] != '(') {
     if (parser.parseType(lhs))
       return failure();
@@ -284,15 +297,16 @@ static ParseResult parseBroadcastTypes(OpAsmParser &parser, Type &lhs, Type &rhs
   if (parser.parseType(type))
     return failure();
   if (type.getNumInputs() != 2 || type.getNumResults() != 1)
-    return parser.emitError(loc, "expected two operand types and one result type");
+    return parser.emitError(loc,
+                            "expected two operand types and one result type");
   lhs = type.getInput(0);
   rhs = type.getInput(1);
   result = type.getResult(0);
   return success();
 }
 
-static void printBroadcastTypes(OpAsmPrinter &printer, Operation *op, Type lhs, Type rhs,
-                                Type result) {
+static void printBroadcastTypes(OpAsmPrinter &printer, Operation *op, Type lhs,
+                                Type rhs, Type result) {
   if (lhs == rhs && lhs == result)
     printer << lhs;
   else
@@ -304,19 +318,21 @@ static void printBroadcastTypes(OpAsmPrinter &printer, Operation *op, Type lhs, 
 //===----------------------------------------------------------------------===//
 
 /// "ab,bc->ac" cut into its operands and result.
-static bool splitEquation(StringRef equation, SmallVectorImpl<StringRef> &inputs,
+static bool splitEquation(StringRef equation,
+                          SmallVectorImpl<StringRef> &inputs,
                           StringRef &result) {
   auto [left, right] = equation.split("->");
   if (!equation.contains("->"))
     return false;
   left.split(inputs, ',');
   result = right;
-  return llvm::all_of(left, [](char c) { return c == ',' || llvm::isAlpha(c); }) &&
+  return llvm::all_of(left,
+                      [](char c) { return c == ',' || llvm::isAlpha(c); }) &&
          llvm::all_of(right, llvm::isAlpha);
 }
 
-void EinsumOp::build(OpBuilder &builder, OperationState &state, StringRef equation,
-                     ValueRange inputs) {
+void EinsumOp::build(OpBuilder &builder, OperationState &state,
+                     StringRef equation, ValueRange inputs) {
   SmallVector<StringRef> letters;
   StringRef resultLetters;
   bool ok = splitEquation(equation, letters, resultLetters);
@@ -328,10 +344,12 @@ void EinsumOp::build(OpBuilder &builder, OperationState &state, StringRef equati
       size_t position = operand.find(c);
       if (position == StringRef::npos)
         continue;
-      shape.push_back(cast<RankedTensorType>(value.getType()).getDimSize(position));
+      shape.push_back(
+          cast<RankedTensorType>(value.getType()).getDimSize(position));
       break;
     }
-  build(builder, state, withShape(cast<RankedTensorType>(inputs[0].getType()), shape),
+  build(builder, state,
+        withShape(cast<RankedTensorType>(inputs[0].getType()), shape),
         builder.getStringAttr(equation), inputs);
 }
 
@@ -339,33 +357,38 @@ LogicalResult EinsumOp::verify() {
   SmallVector<StringRef> letters;
   StringRef resultLetters;
   if (!splitEquation(getEquation(), letters, resultLetters))
-    return emitOpError("equation '") << getEquation()
-                                     << "' is not of the form \"ab,bc->ac\"";
+    return emitOpError("equation '")
+           << getEquation() << "' is not of the form \"ab,bc->ac\"";
   if (getInputs().empty() || getInputs().size() > 2)
-    return emitOpError("has ") << getInputs().size()
-                               << " operands, expected one or two; write a longer product as "
-                                  "several einsums";
+    return emitOpError("has ")
+           << getInputs().size()
+           << " operands, expected one or two; write a longer product as "
+              "several einsums";
   if (letters.size() != getInputs().size())
-    return emitOpError("equation '") << getEquation() << "' names " << letters.size()
-                                     << " operands, but there are " << getInputs().size();
+    return emitOpError("equation '")
+           << getEquation() << "' names " << letters.size()
+           << " operands, but there are " << getInputs().size();
   llvm::SmallDenseMap<char, int64_t> sizes;
-  auto check = [&](StringRef names, RankedTensorType type, const Twine &what) -> LogicalResult {
+  auto check = [&](StringRef names, RankedTensorType type,
+                   const Twine &what) -> LogicalResult {
     if (static_cast<int64_t>(names.size()) != type.getRank())
-      return emitOpError("equation '") << getEquation() << "' gives " << what << " "
-                                       << names.size() << " dimensions, but its type is "
-                                       << type;
+      return emitOpError("equation '")
+             << getEquation() << "' gives " << what << " " << names.size()
+             << " dimensions, but its type is " << type;
     for (auto [i, c] : llvm::enumerate(names)) {
       if (names.count(c) > 1)
         return emitOpError("letter '") << c << "' occurs twice in " << what
                                        << "; take the diagonal beforehand";
       auto [it, isNew] = sizes.try_emplace(c, type.getDimSize(i));
       if (it->second != type.getDimSize(i))
-        return emitOpError("letter '") << c << "' has size " << it->second << " and, in "
-                                       << what << ", size " << type.getDimSize(i);
+        return emitOpError("letter '")
+               << c << "' has size " << it->second << " and, in " << what
+               << ", size " << type.getDimSize(i);
     }
     return success();
   };
-  Type element = getInputs()[0].getType() ? elementOf(getInputs()[0].getType()) : Type();
+  Type element =
+      getInputs()[0].getType() ? elementOf(getInputs()[0].getType()) : Type();
   for (auto [i, names] : llvm::enumerate(letters)) {
     auto type = cast<RankedTensorType>(getInputs()[i].getType());
     if (failed(check(names, type, "operand " + Twine(i))))
@@ -377,18 +400,21 @@ LogicalResult EinsumOp::verify() {
   }
   for (char c : resultLetters)
     if (!sizes.contains(c))
-      return emitOpError("letter '") << c << "' of the result is in no operand; use "
-                                             "nn.broadcast for a new dimension";
+      return emitOpError("letter '") << c
+                                     << "' of the result is in no operand; use "
+                                        "nn.broadcast for a new dimension";
   return check(resultLetters, getType(), "the result");
 }
 
 /// Ascending, distinct, in range.
-static LogicalResult checkDims(std::optional<Location> loc, ArrayRef<int64_t> dims,
-                               int64_t rank) {
+static LogicalResult checkDims(std::optional<Location> loc,
+                               ArrayRef<int64_t> dims, int64_t rank) {
   for (auto [i, dim] : llvm::enumerate(dims))
     if (dim < 0 || dim >= rank || (i > 0 && dims[i - 1] >= dim))
-      return emitOptionalError(loc, "dims ", shapeText(dims),
-                               " must be ascending, distinct, at least 0 and below the rank, ", rank);
+      return emitOptionalError(
+          loc, "dims ", shapeText(dims),
+          " must be ascending, distinct, at least 0 and below the rank, ",
+          rank);
   return success();
 }
 
@@ -404,7 +430,8 @@ INFER(ReduceOp) {
       shape.push_back(1);
   }
   if (!isFloatElement(type) && adaptor.getKind() == ReduceKind::Mean)
-    return emitOptionalError(loc, "the mean of integers is not defined; use nn.cast first");
+    return emitOptionalError(
+        loc, "the mean of integers is not defined; use nn.cast first");
   types.push_back(withShape(type, shape));
   return success();
 }
@@ -417,11 +444,12 @@ LogicalResult ReshapeOp::verify() {
   RankedTensorType from = getInput().getType(), to = getType();
   if (from.getElementType() != to.getElementType())
     return emitOpError("changes the element type from ")
-           << from.getElementType() << " to " << to.getElementType() << "; use nn.cast";
+           << from.getElementType() << " to " << to.getElementType()
+           << "; use nn.cast";
   if (from.getNumElements() != to.getNumElements())
     return emitOpError("changes the number of elements from ")
-           << from.getNumElements() << " " << shapeText(from.getShape()) << " to "
-           << to.getNumElements() << " " << shapeText(to.getShape());
+           << from.getNumElements() << " " << shapeText(from.getShape())
+           << " to " << to.getNumElements() << " " << shapeText(to.getShape());
   return success();
 }
 
@@ -432,8 +460,9 @@ INFER(TransposeOp) {
     return failure();
   if (!isPermutationVector(permutation) ||
       static_cast<int64_t>(permutation.size()) != type.getRank())
-    return emitOptionalError(loc, shapeText(permutation), " is not a permutation of the ",
-                             type.getRank(), " dimensions");
+    return emitOptionalError(loc, shapeText(permutation),
+                             " is not a permutation of the ", type.getRank(),
+                             " dimensions");
   SmallVector<int64_t> shape;
   for (int64_t dim : permutation)
     shape.push_back(type.getDimSize(dim));
@@ -445,27 +474,32 @@ LogicalResult BroadcastOp::verify() {
   RankedTensorType from = getInput().getType(), to = getType();
   if (from.getElementType() != to.getElementType())
     return emitOpError("changes the element type from ")
-           << from.getElementType() << " to " << to.getElementType() << "; use nn.cast";
+           << from.getElementType() << " to " << to.getElementType()
+           << "; use nn.cast";
   if (static_cast<int64_t>(getDims().size()) != from.getRank())
-    return emitOpError("has ") << getDims().size() << " dims, expected one for each of the "
-                               << from.getRank() << " dimensions of its input";
+    return emitOpError("has ")
+           << getDims().size() << " dims, expected one for each of the "
+           << from.getRank() << " dimensions of its input";
   if (failed(checkDims(getLoc(), getDims(), to.getRank())))
     return failure();
   for (auto [i, dim] : llvm::enumerate(getDims()))
     if (from.getDimSize(i) != 1 && from.getDimSize(i) != to.getDimSize(dim))
       return emitOpError("input dimension ")
-             << i << " has size " << from.getDimSize(i) << ", expected 1 or the result's "
-             << to.getDimSize(dim);
+             << i << " has size " << from.getDimSize(i)
+             << ", expected 1 or the result's " << to.getDimSize(dim);
   return success();
 }
 
 static LogicalResult checkCount(std::optional<Location> loc, StringRef what,
-                                ArrayRef<int64_t> values, int64_t rank, int64_t least) {
+                                ArrayRef<int64_t> values, int64_t rank,
+                                int64_t least) {
   if (static_cast<int64_t>(values.size()) != rank)
-    return emitOptionalError(loc, what, " has ", values.size(), " numbers, expected ", rank);
+    return emitOptionalError(loc, what, " has ", values.size(),
+                             " numbers, expected ", rank);
   for (int64_t value : values)
     if (value < least)
-      return emitOptionalError(loc, what, " ", shapeText(values), " must be at least ", least);
+      return emitOptionalError(loc, what, " ", shapeText(values),
+                               " must be at least ", least);
   return success();
 }
 
@@ -490,8 +524,10 @@ INFER(SliceOp) {
   for (int64_t i = 0; i < rank; ++i) {
     int64_t last, length = type.getDimSize(i);
     if (__builtin_mul_overflow(adaptor.getSizes()[i] - 1, strides[i], &last) ||
-        __builtin_add_overflow(last, adaptor.getOffsets()[i], &last) || last >= length)
-      return emitOptionalError(loc, "slice of dimension ", i, " ends at element ", last,
+        __builtin_add_overflow(last, adaptor.getOffsets()[i], &last) ||
+        last >= length)
+      return emitOptionalError(loc, "slice of dimension ", i,
+                               " ends at element ", last,
                                ", but the dimension has size ", length);
   }
   types.push_back(withShape(type, adaptor.getSizes()));
@@ -511,7 +547,8 @@ INFER(PadOp) {
   int64_t rank = type.getRank();
   SmallVector<int64_t> interior(rank, 0), shape;
   if (adaptor.getInterior())
-    interior.assign(adaptor.getInterior()->begin(), adaptor.getInterior()->end());
+    interior.assign(adaptor.getInterior()->begin(),
+                    adaptor.getInterior()->end());
   if (failed(checkCount(loc, "low", adaptor.getLow(), rank, 0)) ||
       failed(checkCount(loc, "high", adaptor.getHigh(), rank, 0)) ||
       failed(checkCount(loc, "interior", interior, rank, 0)))
@@ -522,7 +559,8 @@ INFER(PadOp) {
         __builtin_add_overflow(size, type.getDimSize(i), &size) ||
         __builtin_add_overflow(size, adaptor.getLow()[i], &size) ||
         __builtin_add_overflow(size, adaptor.getHigh()[i], &size))
-      return emitOptionalError(loc, "padded size of dimension ", i, " does not fit 64 bits");
+      return emitOptionalError(loc, "padded size of dimension ", i,
+                               " does not fit 64 bits");
     shape.push_back(size);
   }
   types.push_back(withShape(type, shape));
@@ -537,22 +575,25 @@ INFER(ConcatenateOp) {
   if (!first)
     return failure();
   if (dim < 0 || dim >= first.getRank())
-    return emitOptionalError(loc, "dim ", dim, " is not a dimension of ", first);
+    return emitOptionalError(loc, "dim ", dim, " is not a dimension of ",
+                             first);
   SmallVector<int64_t> shape(first.getShape());
   shape[dim] = 0;
   for (auto [i, input] : llvm::enumerate(adaptor.getInputs())) {
     auto type = ranked(input.getType());
     if (!type || type.getElementType() != first.getElementType() ||
         type.getRank() != first.getRank())
-      return emitOptionalError(loc, "operand ", i, " has type ", input.getType(),
-                               ", expected the element type and rank of ", first);
+      return emitOptionalError(
+          loc, "operand ", i, " has type ", input.getType(),
+          ", expected the element type and rank of ", first);
     for (int64_t d = 0; d < type.getRank(); ++d)
       if (d != dim && type.getDimSize(d) != first.getDimSize(d))
-        return emitOptionalError(loc, "operand ", i, " has size ", type.getDimSize(d),
-                                 " in dimension ", d, ", operand 0 has ",
-                                 first.getDimSize(d));
+        return emitOptionalError(loc, "operand ", i, " has size ",
+                                 type.getDimSize(d), " in dimension ", d,
+                                 ", operand 0 has ", first.getDimSize(d));
     if (__builtin_add_overflow(shape[dim], type.getDimSize(dim), &shape[dim]))
-      return emitOptionalError(loc, "size of dimension ", dim, " does not fit 64 bits");
+      return emitOptionalError(loc, "size of dimension ", dim,
+                               " does not fit 64 bits");
   }
   types.push_back(withShape(first, shape));
   return success();
@@ -560,14 +601,16 @@ INFER(ConcatenateOp) {
 
 LogicalResult IotaOp::verify() {
   if (getDim() < 0 || getDim() >= getType().getRank())
-    return emitOpError("dim ") << getDim() << " is not a dimension of " << getType();
+    return emitOpError("dim ")
+           << getDim() << " is not a dimension of " << getType();
   if (isIntElement(getType()))
-    return checkIndexable(getLoc(), "dimension", getType().getDimSize(getDim()));
+    return checkIndexable(getLoc(), "dimension",
+                          getType().getDimSize(getDim()));
   return success();
 }
 
-void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type,
-                       double value) {
+void ConstantOp::build(OpBuilder &builder, OperationState &state,
+                       RankedTensorType type, double value) {
   Type element = type.getElementType();
   Attribute number;
   if (auto floatType = dyn_cast<FloatType>(element))
@@ -582,21 +625,22 @@ void ConstantOp::build(OpBuilder &builder, OperationState &state, RankedTensorTy
 //===----------------------------------------------------------------------===//
 
 /// The shape of `nn.gather`'s result.
-static FailureOr<SmallVector<int64_t>> gatherShape(std::optional<Location> loc,
-                                                   RankedTensorType table,
-                                                   RankedTensorType indices, int64_t axis,
-                                                   int64_t batch) {
+static FailureOr<SmallVector<int64_t>>
+gatherShape(std::optional<Location> loc, RankedTensorType table,
+            RankedTensorType indices, int64_t axis, int64_t batch) {
   if (axis < 0 || axis >= table.getRank())
-    return emitOptionalError(loc, "axis ", axis, " is not a dimension of the table ", table);
+    return emitOptionalError(loc, "axis ", axis,
+                             " is not a dimension of the table ", table);
   if (batch < 0 || batch > axis || batch > indices.getRank())
-    return emitOptionalError(loc, "batch is ", batch,
-                             ", expected at most the axis and the rank of the indices, ",
-                             std::min(axis, indices.getRank()));
+    return emitOptionalError(
+        loc, "batch is ", batch,
+        ", expected at most the axis and the rank of the indices, ",
+        std::min(axis, indices.getRank()));
   for (int64_t i = 0; i < batch; ++i)
     if (table.getDimSize(i) != indices.getDimSize(i))
-      return emitOptionalError(loc, "batch dimension ", i, " has size ", table.getDimSize(i),
-                               " in the table and ", indices.getDimSize(i),
-                               " in the indices");
+      return emitOptionalError(loc, "batch dimension ", i, " has size ",
+                               table.getDimSize(i), " in the table and ",
+                               indices.getDimSize(i), " in the indices");
   SmallVector<int64_t> shape(table.getShape().take_front(axis));
   llvm::append_range(shape, indices.getShape().drop_front(batch));
   llvm::append_range(shape, table.getShape().drop_front(axis + 1));
@@ -608,7 +652,8 @@ INFER(GatherOp) {
   auto indices = ranked(adaptor.getIndices().getType());
   if (!table || !indices)
     return failure();
-  auto shape = gatherShape(loc, table, indices, adaptor.getAxis(), adaptor.getBatch());
+  auto shape =
+      gatherShape(loc, table, indices, adaptor.getAxis(), adaptor.getBatch());
   if (failed(shape))
     return failure();
   types.push_back(withShape(table, *shape));
@@ -616,13 +661,15 @@ INFER(GatherOp) {
 }
 
 LogicalResult GatherGradOp::verify() {
-  auto shape = gatherShape(getLoc(), getType(), getIndices().getType(), getAxis(), getBatch());
+  auto shape = gatherShape(getLoc(), getType(), getIndices().getType(),
+                           getAxis(), getBatch());
   if (failed(shape))
     return failure();
   auto expected = withShape(getType(), *shape);
   if (!same(getGrad().getType(), expected))
-    return emitOpError("gradient has type ") << getGrad().getType() << ", expected " << expected
-                                             << " as nn.gather of the result would have";
+    return emitOpError("gradient has type ")
+           << getGrad().getType() << ", expected " << expected
+           << " as nn.gather of the result would have";
   return success();
 }
 
@@ -647,7 +694,8 @@ INFER(TopKOp) {
   if (type.getRank() == 0)
     return emitOptionalError(loc, "operand has rank 0, expected at least 1");
   if (adaptor.getK() < 1 || adaptor.getK() > type.getShape().back())
-    return emitOptionalError(loc, "k is ", adaptor.getK(), ", expected between 1 and ",
+    return emitOptionalError(loc, "k is ", adaptor.getK(),
+                             ", expected between 1 and ",
                              type.getShape().back());
   if (failed(checkIndexable(loc, "last dimension", type.getShape().back())))
     return failure();
@@ -662,21 +710,25 @@ INFER(TopKOp) {
 // Random numbers
 //===----------------------------------------------------------------------===//
 
-static LogicalResult checkKey(std::optional<Location> loc, Type key, Type stream) {
+static LogicalResult checkKey(std::optional<Location> loc, Type key,
+                              Type stream) {
   auto keyType = ranked(key), streamType = ranked(stream);
   if (!keyType || keyType.getShape() != ArrayRef<int64_t>{4})
-    return emitOptionalError(loc, "key has type ", key, ", expected tensor<4xi32>");
+    return emitOptionalError(loc, "key has type ", key,
+                             ", expected tensor<4xi32>");
   if (!streamType || streamType.getRank() != 0)
-    return emitOptionalError(loc, "stream has type ", stream, ", expected tensor<i32>");
+    return emitOptionalError(loc, "stream has type ", stream,
+                             ", expected tensor<i32>");
   return success();
 }
 
 /// The counter has 32 bits for the element within a sample.
-static LogicalResult checkCounter(std::optional<Location> loc, RankedTensorType type,
-                                  bool sampled) {
+static LogicalResult checkCounter(std::optional<Location> loc,
+                                  RankedTensorType type, bool sampled) {
   int64_t samples = sampled && type.getRank() > 0 ? type.getDimSize(0) : 1;
   if (type.getNumElements() / samples > (int64_t(1) << 32))
-    return emitOptionalError(loc, "more than 2^32 random numbers a sample in ", type);
+    return emitOptionalError(loc, "more than 2^32 random numbers a sample in ",
+                             type);
   if (sampled && type.getRank() == 0)
     return emitOptionalError(loc, "a scalar has no sample dimension");
   return success();
@@ -684,30 +736,38 @@ static LogicalResult checkCounter(std::optional<Location> loc, RankedTensorType 
 
 LogicalResult RandomOp::verify() {
   if (static_cast<bool>(getOffsets()) != static_cast<bool>(getWhole()))
-    return emitOpError("has offsets without the sizes of the whole tensor, or sizes without "
-                       "offsets; expected 'at %offsets of [sizes]'");
+    return emitOpError(
+        "has offsets without the sizes of the whole tensor, or sizes without "
+        "offsets; expected 'at %offsets of [sizes]'");
   if (getOffsets()) {
     int64_t rank = getType().getRank();
     if (static_cast<int64_t>(getWhole()->size()) != rank ||
-        cast<RankedTensorType>(getOffsets().getType()).getShape() != ArrayRef<int64_t>(rank))
+        cast<RankedTensorType>(getOffsets().getType()).getShape() !=
+            ArrayRef<int64_t>(rank))
       return emitOpError("has offsets of type ")
              << getOffsets().getType() << " and " << getWhole()->size()
-             << " sizes, expected one of each for each of the " << rank << " dimensions";
+             << " sizes, expected one of each for each of the " << rank
+             << " dimensions";
   }
-  return failure(failed(checkKey(getLoc(), getKey().getType(), getStream().getType())) ||
-                 failed(checkCounter(
-                     getLoc(), RankedTensorType::get(getWholeShape(), getType().getElementType()),
-                     getSampleDim())));
+  return failure(
+      failed(checkKey(getLoc(), getKey().getType(), getStream().getType())) ||
+      failed(checkCounter(
+          getLoc(),
+          RankedTensorType::get(getWholeShape(), getType().getElementType()),
+          getSampleDim())));
 }
 
 INFER(DropoutOp) {
   auto type = ranked(adaptor.getInput().getType());
   double rate = adaptor.getRate().convertToDouble();
-  if (!type || failed(checkKey(loc, adaptor.getKey().getType(), adaptor.getStream().getType())) ||
+  if (!type ||
+      failed(checkKey(loc, adaptor.getKey().getType(),
+                      adaptor.getStream().getType())) ||
       failed(checkCounter(loc, type, true)))
     return failure();
   if (!(rate >= 0 && rate < 1))
-    return emitOptionalError(loc, "rate is ", rate, ", expected at least 0 and below 1");
+    return emitOptionalError(loc, "rate is ", rate,
+                             ", expected at least 0 and below 1");
   types.push_back(type);
   return success();
 }
@@ -718,12 +778,14 @@ INFER(DropoutOp) {
 
 LogicalResult SoftmaxOp::verify() {
   if (getDim() < 0 || getDim() >= getType().getRank())
-    return emitOpError("dim ") << getDim() << " is not a dimension of " << getType();
+    return emitOpError("dim ")
+           << getDim() << " is not a dimension of " << getType();
   return success();
 }
 
-static LogicalResult inferNorm(std::optional<Location> loc, Value input, ValueRange weights,
-                               double eps, SmallVectorImpl<Type> &types) {
+static LogicalResult inferNorm(std::optional<Location> loc, Value input,
+                               ValueRange weights, double eps,
+                               SmallVectorImpl<Type> &types) {
   auto type = ranked(input.getType());
   if (!type)
     return failure();
@@ -732,8 +794,9 @@ static LogicalResult inferNorm(std::optional<Location> loc, Value input, ValueRa
   auto expected = withShape(type, type.getShape().back());
   for (Value weight : weights)
     if (!same(weight.getType(), expected))
-      return emitOptionalError(loc, "scale or bias has type ", weight.getType(), ", expected ",
-                               expected, " for the last dimension of ", type);
+      return emitOptionalError(loc, "scale or bias has type ", weight.getType(),
+                               ", expected ", expected,
+                               " for the last dimension of ", type);
   if (!(eps >= 0))
     return emitOptionalError(loc, "eps is ", eps, ", expected at least 0");
   types.push_back(type);
@@ -741,7 +804,8 @@ static LogicalResult inferNorm(std::optional<Location> loc, Value input, ValueRa
 }
 
 INFER(LayerNormOp) {
-  return inferNorm(loc, adaptor.getInput(), {adaptor.getScale(), adaptor.getBias()},
+  return inferNorm(loc, adaptor.getInput(),
+                   {adaptor.getScale(), adaptor.getBias()},
                    adaptor.getEps().convertToDouble(), types);
 }
 INFER(RMSNormOp) {
@@ -763,9 +827,11 @@ INFER(RotaryOp) {
     return emitOptionalError(loc, "heads have width ", type.getDimSize(3),
                              ", expected at most ", kMaxWidth);
   ArrayRef<int64_t> outer = type.getShape().take_front(2);
-  if (positions.getShape() != outer && positions.getShape() != outer.drop_front())
-    return emitOptionalError(loc, "positions have type ", positions, ", expected shape ",
-                             shapeText(outer), " or ", shapeText(outer.drop_front()));
+  if (positions.getShape() != outer &&
+      positions.getShape() != outer.drop_front())
+    return emitOptionalError(loc, "positions have type ", positions,
+                             ", expected shape ", shapeText(outer), " or ",
+                             shapeText(outer.drop_front()));
   if (!(adaptor.getTheta().convertToDouble() > 0))
     return emitOptionalError(loc, "theta must be positive");
   types.push_back(type);
@@ -775,72 +841,91 @@ INFER(RotaryOp) {
 double AttentionOp::getScaleValue() {
   if (getScale())
     return getScale()->convertToDouble();
-  return 1.0 / std::sqrt(static_cast<double>(getQuery().getType().getShape().back()));
+  return 1.0 /
+         std::sqrt(static_cast<double>(getQuery().getType().getShape().back()));
 }
 double AttentionGradOp::getScaleValue() {
   if (getScale())
     return getScale()->convertToDouble();
-  return 1.0 / std::sqrt(static_cast<double>(getQuery().getType().getShape().back()));
+  return 1.0 /
+         std::sqrt(static_cast<double>(getQuery().getType().getShape().back()));
 }
 
 /// What attention and its gradient ask of their common operands.
 template <typename Op>
-static LogicalResult verifyAttention(Op op, RankedTensorType result, RankedTensorType lse) {
-  auto type = [](Value value) { return cast<RankedTensorType>(value.getType()); };
-  RankedTensorType q = type(op.getQuery()), k = type(op.getKey()), v = type(op.getValue());
+static LogicalResult verifyAttention(Op op, RankedTensorType result,
+                                     RankedTensorType lse) {
+  auto type = [](Value value) {
+    return cast<RankedTensorType>(value.getType());
+  };
+  RankedTensorType q = type(op.getQuery()), k = type(op.getKey()),
+                   v = type(op.getValue());
   for (RankedTensorType t : {q, k, v}) {
     if (t.getRank() != 4)
       return op.emitOpError("query, key and value have types ")
-             << q << ", " << k << ", " << v << ", expected [batch, sequence, heads, width]";
+             << q << ", " << k << ", " << v
+             << ", expected [batch, sequence, heads, width]";
     if (t.getElementType() != q.getElementType())
-      return op.emitOpError("query, key and value have different element types; use nn.cast");
+      return op.emitOpError(
+          "query, key and value have different element types; use nn.cast");
   }
-  int64_t B = q.getDimSize(0), S = q.getDimSize(1), H = q.getDimSize(2), D = q.getDimSize(3);
+  int64_t B = q.getDimSize(0), S = q.getDimSize(1), H = q.getDimSize(2),
+          D = q.getDimSize(3);
   int64_t T = k.getDimSize(1), G = k.getDimSize(2);
   if (failed(checkIndexable(op.getLoc(), "sequence", std::max(S, T))))
     return failure();
   if (k.getDimSize(0) != B || v.getDimSize(0) != B)
     return op.emitOpError("query, key and value have different batch sizes");
   if (k.getDimSize(3) != D)
-    return op.emitOpError("key has width ") << k.getDimSize(3) << ", expected the query's " << D;
+    return op.emitOpError("key has width ")
+           << k.getDimSize(3) << ", expected the query's " << D;
   if (v.getDimSize(1) != T || v.getDimSize(2) != G)
     return op.emitOpError("value has shape ")
-           << shapeText(v.getShape()) << ", expected the key's sequence " << T << " and heads "
-           << G;
+           << shapeText(v.getShape()) << ", expected the key's sequence " << T
+           << " and heads " << G;
   if (H % G)
-    return op.emitOpError("has ") << H << " query heads, expected a multiple of the " << G
-                                  << " key heads";
+    return op.emitOpError("has ")
+           << H << " query heads, expected a multiple of the " << G
+           << " key heads";
   auto expect = [&](RankedTensorType got, RankedTensorType expected,
                     StringRef what) -> LogicalResult {
     if (!same(got, expected))
-      return op.emitOpError() << what << " has type " << got << ", expected " << expected;
+      return op.emitOpError()
+             << what << " has type " << got << ", expected " << expected;
     return success();
   };
-  if (failed(expect(result, withShape(q, {B, S, H, v.getDimSize(3)}), "result")))
+  if (failed(
+          expect(result, withShape(q, {B, S, H, v.getDimSize(3)}), "result")))
     return failure();
-  if (lse && failed(expect(lse,
-                           RankedTensorType::get(
-                               {B, S, H}, getStatisticsType(q.getElementType())),
-                           "log-sum-exp")))
+  if (lse &&
+      failed(expect(lse,
+                    RankedTensorType::get(
+                        {B, S, H}, getStatisticsType(q.getElementType())),
+                    "log-sum-exp")))
     return failure();
   if (op.getBias()) {
     auto bias = type(op.getBias());
-    if (bias.getRank() != 4 || (bias.getDimSize(0) != 1 && bias.getDimSize(0) != B) ||
-        (bias.getDimSize(1) != 1 && bias.getDimSize(1) != H) || bias.getDimSize(2) != S ||
-        bias.getDimSize(3) != T || bias.getElementType() != q.getElementType())
+    if (bias.getRank() != 4 ||
+        (bias.getDimSize(0) != 1 && bias.getDimSize(0) != B) ||
+        (bias.getDimSize(1) != 1 && bias.getDimSize(1) != H) ||
+        bias.getDimSize(2) != S || bias.getDimSize(3) != T ||
+        bias.getElementType() != q.getElementType())
       return op.emitOpError("bias has type ")
              << bias << ", expected " << withShape(q, {B, H, S, T})
              << ", where the first two sizes may be 1";
   }
   if (op.getQueryDocuments()) {
     auto dq = type(op.getQueryDocuments()), dk = type(op.getKeyDocuments());
-    if (dq.getShape() != ArrayRef<int64_t>{B, S} || dk.getShape() != ArrayRef<int64_t>{B, T})
+    if (dq.getShape() != ArrayRef<int64_t>{B, S} ||
+        dk.getShape() != ArrayRef<int64_t>{B, T})
       return op.emitOpError("documents have shapes ")
-             << shapeText(dq.getShape()) << " and " << shapeText(dk.getShape()) << ", expected "
-             << shapeText({B, S}) << " and " << shapeText({B, T});
+             << shapeText(dq.getShape()) << " and " << shapeText(dk.getShape())
+             << ", expected " << shapeText({B, S}) << " and "
+             << shapeText({B, T});
   }
   if (op.getWindow() && *op.getWindow() < 1)
-    return op.emitOpError("window is ") << *op.getWindow() << ", expected at least 1";
+    return op.emitOpError("window is ")
+           << *op.getWindow() << ", expected at least 1";
   if (op.getScale() && !op.getScale()->isFinite())
     return op.emitOpError("scale must be finite");
   return success();
@@ -857,8 +942,9 @@ LogicalResult AttentionGradOp::verify() {
   if (failed(verifyAttention(*this, getForwardResult().getType(), lse)))
     return failure();
   if (!same(getGrad().getType(), getForwardResult().getType()))
-    return emitOpError("gradient has type ") << getGrad().getType() << ", expected the result's "
-                                             << getForwardResult().getType();
+    return emitOpError("gradient has type ")
+           << getGrad().getType() << ", expected the result's "
+           << getForwardResult().getType();
   if (getLseGrad() && !same(getLseGrad().getType(), lse))
     return emitOpError("gradient of the log-sum-exp has type ")
            << getLseGrad().getType() << ", expected " << lse;
@@ -868,17 +954,21 @@ LogicalResult AttentionGradOp::verify() {
     return emitOpError("results must have the types of query, key and value");
   if (static_cast<bool>(getBiasGrad()) != static_cast<bool>(getBias()) ||
       (getBias() && !same(getBiasGrad().getType(), getBias().getType())))
-    return emitOpError("expected a fourth result of the bias's type exactly where there is a "
-                       "bias");
+    return emitOpError(
+        "expected a fourth result of the bias's type exactly where there is a "
+        "bias");
   return success();
 }
 
-static LogicalResult checkLogits(std::optional<Location> loc, RankedTensorType logits,
+static LogicalResult checkLogits(std::optional<Location> loc,
+                                 RankedTensorType logits,
                                  RankedTensorType targets, double smoothing) {
-  if (logits.getRank() == 0 || logits.getShape().drop_back() != targets.getShape())
-    return emitOptionalError(loc, "targets have shape ", shapeText(targets.getShape()),
-                             ", expected that of the logits ", shapeText(logits.getShape()),
-                             " without the last dimension");
+  if (logits.getRank() == 0 ||
+      logits.getShape().drop_back() != targets.getShape())
+    return emitOptionalError(
+        loc, "targets have shape ", shapeText(targets.getShape()),
+        ", expected that of the logits ", shapeText(logits.getShape()),
+        " without the last dimension");
   if (failed(checkIndexable(loc, "vocabulary", logits.getShape().back())))
     return failure();
   if (!(smoothing >= 0 && smoothing < 1))
@@ -891,10 +981,12 @@ INFER(CrossEntropyOp) {
   auto logits = ranked(adaptor.getLogits().getType());
   auto targets = ranked(adaptor.getTargets().getType());
   if (!logits || !targets ||
-      failed(checkLogits(loc, logits, targets, adaptor.getSmoothing().convertToDouble())))
+      failed(checkLogits(loc, logits, targets,
+                         adaptor.getSmoothing().convertToDouble())))
     return failure();
-  types.assign(2, RankedTensorType::get(targets.getShape(),
-                                        getStatisticsType(logits.getElementType())));
+  types.assign(
+      2, RankedTensorType::get(targets.getShape(),
+                               getStatisticsType(logits.getElementType())));
   return success();
 }
 
@@ -903,13 +995,16 @@ LogicalResult CrossEntropyGradOp::verify() {
   if (failed(checkLogits(getLoc(), logits, getTargets().getType(),
                          getSmoothing().convertToDouble())))
     return failure();
-  auto perToken = RankedTensorType::get(getTargets().getType().getShape(),
-                                        getStatisticsType(logits.getElementType()));
+  auto perToken =
+      RankedTensorType::get(getTargets().getType().getShape(),
+                            getStatisticsType(logits.getElementType()));
   for (Value value : {Value(getLse()), Value(getGrad()), Value(getLseGrad())})
     if (value && !same(value.getType(), perToken))
-      return emitOpError("operand has type ") << value.getType() << ", expected " << perToken;
+      return emitOpError("operand has type ")
+             << value.getType() << ", expected " << perToken;
   if (!same(getType(), logits))
-    return emitOpError("result has type ") << getType() << ", expected the logits' " << logits;
+    return emitOpError("result has type ")
+           << getType() << ", expected the logits' " << logits;
   return success();
 }
 
@@ -923,14 +1018,16 @@ INFER(StepMeanOp) {
   if (!values || !weights)
     return failure();
   if (values.getShape() != weights.getShape())
-    return emitOptionalError(loc, "weights have shape ", shapeText(weights.getShape()),
-                             ", expected that of the values, ", shapeText(values.getShape()));
+    return emitOptionalError(
+        loc, "weights have shape ", shapeText(weights.getShape()),
+        ", expected that of the values, ", shapeText(values.getShape()));
   types.push_back(withShape(values, {}));
   return success();
 }
 
 /// An optimizer's update gives its parameter and each piece of state anew.
-static LogicalResult inferUpdate(std::optional<Location> loc, ValueRange tensors,
+static LogicalResult inferUpdate(std::optional<Location> loc,
+                                 ValueRange tensors,
                                  SmallVectorImpl<Type> &types) {
   auto parameter = ranked(tensors[0].getType());
   if (!parameter)
@@ -947,20 +1044,23 @@ static LogicalResult inferUpdate(std::optional<Location> loc, ValueRange tensors
 
 INFER(AdamWOp) {
   if (failed(inferUpdate(loc,
-                         {adaptor.getParameter(), adaptor.getGrad(), adaptor.getMoment1(),
-                          adaptor.getMoment2()},
+                         {adaptor.getParameter(), adaptor.getGrad(),
+                          adaptor.getMoment1(), adaptor.getMoment2()},
                          types)))
     return failure();
-  llvm::append_values(types, adaptor.getParameter().getType(), adaptor.getMoment1().getType(),
+  llvm::append_values(types, adaptor.getParameter().getType(),
+                      adaptor.getMoment1().getType(),
                       adaptor.getMoment2().getType());
   return success();
 }
 
 INFER(SGDOp) {
-  if (failed(inferUpdate(loc, {adaptor.getParameter(), adaptor.getGrad(), adaptor.getBuffer()},
-                         types)))
+  if (failed(inferUpdate(
+          loc, {adaptor.getParameter(), adaptor.getGrad(), adaptor.getBuffer()},
+          types)))
     return failure();
-  llvm::append_values(types, adaptor.getParameter().getType(), adaptor.getBuffer().getType());
+  llvm::append_values(types, adaptor.getParameter().getType(),
+                      adaptor.getBuffer().getType());
   return success();
 }
 
@@ -983,14 +1083,16 @@ LogicalResult MicrobatchesOp::verifyRegions() {
   llvm::append_range(expected, getInits().getTypes());
   if (getBody().getArgumentTypes() != TypeRange(expected))
     return emitOpError("body has arguments of types (")
-           << getBody().getArgumentTypes() << "), expected (" << expected << ")";
+           << getBody().getArgumentTypes() << "), expected (" << expected
+           << ")";
   if (getInits().getTypes() != getResultTypes())
     return emitOpError("results must have the types of the accumulators, (")
            << getInits().getTypes() << ")";
   Operation *yield = getBody().front().getTerminator();
   if (yield->getOperandTypes() != getResultTypes())
     return yield->emitOpError("yields types (")
-           << yield->getOperandTypes() << "), expected (" << getResultTypes() << ")";
+           << yield->getOperandTypes() << "), expected (" << getResultTypes()
+           << ")";
   return success();
 }
 
@@ -1003,25 +1105,29 @@ LogicalResult FusedOp::verifyRegions() {
   Operation *yield = block.getTerminator();
   if (yield->getOperandTypes() != getResultTypes())
     return yield->emitOpError("yields types (")
-           << yield->getOperandTypes() << "), expected (" << getResultTypes() << ")";
+           << yield->getOperandTypes() << "), expected (" << getResultTypes()
+           << ")";
   for (Operation &op : block.without_terminator())
     if (!isa_and_nonnull<NNDialect>(op.getDialect()) || op.getNumRegions() > 0)
-      return op.emitOpError("cannot be part of nn.fused, expected nn ops without regions");
+      return op.emitOpError(
+          "cannot be part of nn.fused, expected nn ops without regions");
   ArrayRef<int64_t> pairs = getInPlace().value_or(ArrayRef<int64_t>());
   if (pairs.size() % 2)
-    return emitOpError("in_place has ") << pairs.size() << " numbers, expected pairs";
+    return emitOpError("in_place has ")
+           << pairs.size() << " numbers, expected pairs";
   for (size_t i = 0; i < pairs.size(); i += 2) {
     int64_t input = pairs[i], result = pairs[i + 1];
-    if (input < 0 || result < 0 || input >= static_cast<int64_t>(getInputs().size()) ||
+    if (input < 0 || result < 0 ||
+        input >= static_cast<int64_t>(getInputs().size()) ||
         result >= static_cast<int64_t>(getNumResults()))
       return emitOpError("in_place names input ")
              << input << " and result " << result << ", but there are "
              << getInputs().size() << " and " << getNumResults();
     if (getInputs()[input].getType() != getResult(result).getType())
       return emitOpError("in_place names input ")
-             << input << " of type " << getInputs()[input].getType() << " and result "
-             << result << " of type " << getResult(result).getType()
-             << ", expected the same type";
+             << input << " of type " << getInputs()[input].getType()
+             << " and result " << result << " of type "
+             << getResult(result).getType() << ", expected the same type";
   }
   return success();
 }
@@ -1032,7 +1138,8 @@ LogicalResult FusedOp::verifyRegions() {
 
 /// No two parameters have one name. Checked once a function, at its first
 /// parameter, as a model has thousands.
-static LogicalResult checkParameterNames(FunctionOpInterface function, unsigned argument) {
+static LogicalResult checkParameterNames(FunctionOpInterface function,
+                                         unsigned argument) {
   for (unsigned other = 0; other < argument; ++other)
     if (function.getArgAttr(other, kParamAttr))
       return success();
@@ -1051,16 +1158,20 @@ static LogicalResult checkParameterNames(FunctionOpInterface function, unsigned 
 /// Names go into the artifact's manifest, whose reader takes these alone.
 static bool isBufferName(StringRef name) {
   return !name.empty() && name.size() <= 4096 &&
-         llvm::none_of(name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+         llvm::none_of(name, [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+         });
 }
 static constexpr llvm::StringLiteral kNameHint =
     "expected 1 to 4096 bytes without control characters";
 
-LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
+LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
+                                                  unsigned argument,
                                                   NamedAttribute attribute) {
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function)
-    return op->emitOpError("attribute '") << attribute.getName() << "' belongs to a function";
+    return op->emitOpError("attribute '")
+           << attribute.getName() << "' belongs to a function";
   Type argumentType = function.getArgumentTypes()[argument];
   auto type = dyn_cast<RankedTensorType>(argumentType);
   auto where = [&]() -> InFlightDiagnostic {
@@ -1070,7 +1181,8 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
   if (name == kParamAttr) {
     auto param = dyn_cast<ParamAttr>(attribute.getValue());
     if (!param)
-      return where() << "has nn.param = " << attribute.getValue() << ", expected #nn.param<...>";
+      return where() << "has nn.param = " << attribute.getValue()
+                     << ", expected #nn.param<...>";
     if (!type || !isFloatElement(type) || !isStaticTensor(type))
       return where() << "is a parameter of type " << argumentType
                      << ", expected a static tensor of floats";
@@ -1082,21 +1194,26 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
       return where() << "has an initial value that is not finite";
     if (param.getInit() == Init::Normal && param.getInitValue().isNegative())
       return where() << "starts with the standard deviation "
-                     << param.getInitValue().convertToDouble() << ", expected at least 0";
+                     << param.getInitValue().convertToDouble()
+                     << ", expected at least 0";
     if (param.getName().empty())
       return where() << "is a parameter without a name";
     if (!isBufferName(param.getName().getValue()))
-      return where() << "is a parameter whose name is too long or has a control character, "
+      return where() << "is a parameter whose name is too long or has a "
+                        "control character, "
                      << kNameHint;
     return checkParameterNames(function, argument);
   }
   if (name == kBatchAttr) {
     auto role = dyn_cast<StringAttr>(attribute.getValue());
-    if (!role || !llvm::is_contained({"tokens", "targets", "positions", "documents"},
-                                     role.getValue()))
+    if (!role ||
+        !llvm::is_contained({"tokens", "targets", "positions", "documents"},
+                            role.getValue()))
       return where() << "has nn.batch = " << attribute.getValue()
-                     << ", expected \"tokens\", \"targets\", \"positions\" or \"documents\"";
-    if (!type || !isIntElement(type) || type.getRank() != 2 || !isStaticTensor(type))
+                     << ", expected \"tokens\", \"targets\", \"positions\" or "
+                        "\"documents\"";
+    if (!type || !isIntElement(type) || type.getRank() != 2 ||
+        !isStaticTensor(type))
       return where() << "is part of the batch and has type " << argumentType
                      << ", expected tensor<batch x sequence x i32>";
     return success();
@@ -1113,25 +1230,30 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsig
       return where() << "has " << name << " = " << attribute.getValue()
                      << ", expected a name in quotes";
     if (!isBufferName(text.getValue()))
-      return where() << "has " << name << " = " << attribute.getValue() << ", " << kNameHint;
+      return where() << "has " << name << " = " << attribute.getValue() << ", "
+                     << kNameHint;
     return success();
   }
   if (name == kStateAttr) {
     auto pair = dyn_cast<ArrayAttr>(attribute.getValue());
-    if (!pair || pair.size() != 2 || !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
+    if (!pair || pair.size() != 2 ||
+        !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
       return where() << "has nn.state = " << attribute.getValue()
                      << ", expected [\"kind of state\", \"name of parameter\"]";
     if (!llvm::all_of(pair.getAsValueRange<StringAttr>(), isBufferName))
-      return where() << "has nn.state = " << attribute.getValue() << ", " << kNameHint;
+      return where() << "has nn.state = " << attribute.getValue() << ", "
+                     << kNameHint;
     return success();
   }
   if (name == "nn.default" || name == "nn.axes")
     return success();
   return where() << "has the unknown attribute '" << name
-                 << "', expected nn.param, nn.batch, nn.rng, nn.scalar, nn.state or nn.name";
+                 << "', expected nn.param, nn.batch, nn.rng, nn.scalar, "
+                    "nn.state or nn.name";
 }
 
-LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+LogicalResult NNDialect::verifyOperationAttribute(Operation *op,
+                                                  NamedAttribute attribute) {
   StringRef name = attribute.getName();
   if (name == kRuleAttr) {
     auto text = dyn_cast<StringAttr>(attribute.getValue());
@@ -1145,12 +1267,13 @@ LogicalResult NNDialect::verifyOperationAttribute(Operation *op, NamedAttribute 
   }
   if (name == kRoleAttr) {
     auto role = dyn_cast<StringAttr>(attribute.getValue());
-    if (!role || !llvm::is_contained(
-                     {"forward", "input_gradient", "weight_gradient", "optimizer"},
-                     role.getValue()))
+    if (!role || !llvm::is_contained({"forward", "input_gradient",
+                                      "weight_gradient", "optimizer"},
+                                     role.getValue()))
       return op->emitOpError("nn.role is ")
              << attribute.getValue()
-             << ", expected \"forward\", \"input_gradient\", \"weight_gradient\" or "
+             << ", expected \"forward\", \"input_gradient\", "
+                "\"weight_gradient\" or "
                 "\"optimizer\"";
   }
   return success();

@@ -30,8 +30,8 @@ using namespace sheaf::sharding;
 constexpr double kMostLoops = 1 << 17;
 
 namespace {
-/// One sharding of an op: sizes of the axes of the mesh, and the sharding of each factor
-/// on them.
+/// One sharding of an op: sizes of the axes of the mesh, and the sharding of
+/// each factor on them.
 struct Assignment {
   SmallVector<int64_t, 2> mesh;
   FactorShardings factors;
@@ -78,7 +78,9 @@ private:
   Tensors inputs, expected;
   func::FuncOp plain;
 
-  static RankedTensorType tensorOf(Value value) { return cast<RankedTensorType>(value.getType()); }
+  static RankedTensorType tensorOf(Value value) {
+    return cast<RankedTensorType>(value.getType());
+  }
 
   //===--------------------------------------------------------------------===//
   // Numbers
@@ -95,7 +97,8 @@ private:
         if (isa<FloatType>(type.getElementType()))
           element.f = reals(random);
         else
-          element.i = type.getElementType().isInteger(1) ? bits(random) : integers(random);
+          element.i = type.getElementType().isInteger(1) ? bits(random)
+                                                         : integers(random);
       }
     }
     return tensors;
@@ -122,8 +125,8 @@ private:
         llvm::raw_string_ostream os(place);
         llvm::interleaveComma(index, os);
         InFlightDiagnostic error = emitError(op->getLoc());
-        error << op->getName() << " gives something else " << how.str() << ": result " << r
-              << " at [" << place << "] is ";
+        error << op->getName() << " gives something else " << how.str()
+              << ": result " << r << " at [" << place << "] is ";
         if (isa<FloatType>(type))
           error << element.f << ", expected " << other.f;
         else
@@ -173,12 +176,14 @@ private:
     MLIRContext *context = module.getContext();
     ConversionTarget target(*context);
     target.markUnknownOpDynamicallyLegal([](Operation *inner) {
-      return !isa<nn::NNDialect>(inner->getDialect()) && !isa<nn::DecomposableOpInterface>(inner);
+      return !isa<nn::NNDialect>(inner->getDialect()) &&
+             !isa<nn::DecomposableOpInterface>(inner);
     });
     RewritePatternSet patterns(context);
     populateNNToLinalgPatterns(patterns);
     for (Dialect *dialect : context->getLoadedDialects())
-      if (auto *interface = dialect->getRegisteredInterface<NNToLinalgInterface>())
+      if (auto *interface =
+              dialect->getRegisteredInterface<NNToLinalgInterface>())
         interface->populatePatterns(patterns, target);
     return applyPartialConversion(module, target, std::move(patterns));
   }
@@ -197,19 +202,24 @@ private:
       if (own.axes.empty())
         continue;
       os << (text.empty() ? "" : ", ") << rule.factors[f].name << " over ";
-      llvm::interleave(own.axes, os, [&](int axis) {
-        os << mesh.nameOf(axis) << " = " << mesh.sizeOf(axis);
-      }, " and ");
+      llvm::interleave(
+          own.axes, os,
+          [&](int axis) {
+            os << mesh.nameOf(axis) << " = " << mesh.sizeOf(axis);
+          },
+          " and ");
       if (own.blocks > 1)
         os << " in " << own.blocks << " blocks";
     }
     os << " (operands";
     for (const nn::ValueFactors &value : rule.operands)
-      os << " " << textOf(mesh, shardingOf(mesh, rule, value, assignment.factors));
+      os << " "
+         << textOf(mesh, shardingOf(mesh, rule, value, assignment.factors));
     os << ")";
     return text;
   }
-  static std::string textOf(const MeshInfo &mesh, const ValueSharding &sharding) {
+  static std::string textOf(const MeshInfo &mesh,
+                            const ValueSharding &sharding) {
     std::string text;
     llvm::raw_string_ostream os(text);
     os << mesh.print(sharding);
@@ -226,9 +236,11 @@ private:
     static constexpr llvm::StringLiteral names[] = {"x", "y"};
     SmallVector<Attribute> axes;
     for (auto [i, size] : llvm::enumerate(assignment.mesh))
-      axes.push_back(dist::MeshAxisAttr::get(context, StringAttr::get(context, names[i]), size,
-                                             "memory", nullptr, nullptr));
-    dist::MeshOp::create(builder, op->getLoc(), "mesh", builder.getArrayAttr(axes), nullptr);
+      axes.push_back(dist::MeshAxisAttr::get(context,
+                                             StringAttr::get(context, names[i]),
+                                             size, "memory", nullptr, nullptr));
+    dist::MeshOp::create(builder, op->getLoc(), "mesh",
+                         builder.getArrayAttr(axes), nullptr);
     FailureOr<MeshInfo> mesh = MeshInfo::get(*module);
     if (failed(mesh))
       return failure();
@@ -241,16 +253,20 @@ private:
     }
     SmallVector<Attribute> made;
     for (auto [i, value] : llvm::enumerate(rule.results)) {
-      made.push_back(mesh->print(shardingOf(*mesh, rule, value, assignment.factors)));
-      function.setResultAttr(i, dist::kShardingAttr, mesh->print(ValueSharding(value.size())));
+      made.push_back(
+          mesh->print(shardingOf(*mesh, rule, value, assignment.factors)));
+      function.setResultAttr(i, dist::kShardingAttr,
+                             mesh->print(ValueSharding(value.size())));
     }
-    function.front().front().setAttr(dist::kShardingsAttr, builder.getArrayAttr(made));
+    function.front().front().setAttr(dist::kShardingsAttr,
+                                     builder.getArrayAttr(made));
 
     std::string how = "sharded, " + describe(*mesh, assignment);
     PassManager manager(context, ModuleOp::getOperationName());
     manager.addPass(createDistPartition());
     if (failed(manager.run(*module)) || failed(lower(*module)))
-      return emitError(op->getLoc()) << op->getName() << " cannot be computed " << how;
+      return emitError(op->getLoc())
+             << op->getName() << " cannot be computed " << how;
     function = *module->getOps<func::FuncOp>().begin();
 
     Devices devices(*module->getOps<dist::MeshOp>().begin());
@@ -258,12 +274,15 @@ private:
     for (auto [rank, own] : llvm::enumerate(arguments))
       for (auto [i, tensor] : llvm::enumerate(inputs)) {
         Tensor part = tensor;
-        Element padding = paddingFor(tensorOf(op->getOperand(i)).getElementType());
+        Element padding =
+            paddingFor(tensorOf(op->getOperand(i)).getElementType());
         for (auto [d, dim] : llvm::enumerate(given[i].dims))
           if (!dim.axes.empty()) {
-            int64_t block = tensor.shape[d] / dim.blocks, parts = mesh->sizeOf(dim.axes);
+            int64_t block = tensor.shape[d] / dim.blocks,
+                    parts = mesh->sizeOf(dim.axes);
             part = shardOf(part, d, (block + parts - 1) / parts,
-                           devices.indexOf(rank, mesh->axesOf(dim.axes)), padding, dim.blocks);
+                           devices.indexOf(rank, mesh->axesOf(dim.axes)),
+                           padding, dim.blocks);
           }
         own.push_back(std::move(part));
       }
@@ -280,8 +299,8 @@ private:
   // What is tried
   //===--------------------------------------------------------------------===//
 
-  /// Whether the rule allows it: each factor can be sharded so, and each dimension can
-  /// say it.
+  /// Whether the rule allows it: each factor can be sharded so, and each
+  /// dimension can say it.
   bool isAllowed(const Assignment &assignment, const MeshInfo &mesh) {
     for (auto [factor, own] : llvm::zip_equal(rule.factors, assignment.factors))
       if (!own.axes.empty() && !isShardable(factor, own))
@@ -301,7 +320,8 @@ private:
     std::vector<Assignment> list;
     auto add = [&](ArrayRef<int64_t> mesh,
                    ArrayRef<std::pair<size_t, DimSharding>> factors) {
-      Assignment assignment{SmallVector<int64_t, 2>(mesh), FactorShardings(rule.factors.size())};
+      Assignment assignment{SmallVector<int64_t, 2>(mesh),
+                            FactorShardings(rule.factors.size())};
       for (auto &[f, own] : factors)
         assignment.factors[f] = own;
       MeshInfo info;
@@ -337,7 +357,8 @@ private:
 
   /// What the rule says of sums, maxima and minima that are taken after the op.
   LogicalResult checkSums() {
-    auto try_ = [&](ArrayRef<int> operands, nn::Reduction kind, StringRef what) -> LogicalResult {
+    auto try_ = [&](ArrayRef<int> operands, nn::Reduction kind,
+                    StringRef what) -> LogicalResult {
       for (int i : operands)
         if (!isa<FloatType>(tensorOf(op->getOperand(i)).getElementType()))
           return success();
@@ -351,37 +372,45 @@ private:
       for (int i : operands) {
         names += (names.empty() ? "" : ", ") + std::to_string(i);
         other[i] = drawn[i];
-        for (auto [to, a, b] : llvm::zip_equal(both[i].data, inputs[i].data, drawn[i].data))
+        for (auto [to, a, b] :
+             llvm::zip_equal(both[i].data, inputs[i].data, drawn[i].data))
           to.f = combine(a, b);
       }
-      FailureOr<Tensors> first = whole(inputs), second = whole(other), wanted = whole(both);
+      FailureOr<Tensors> first = whole(inputs), second = whole(other),
+                         wanted = whole(both);
       if (failed(first) || failed(second) || failed(wanted))
         return failure();
       for (auto [r, result] : llvm::enumerate(op->getResults()))
         if (isa<FloatType>(tensorOf(result).getElementType()))
-          for (auto [a, b, c] :
-               llvm::zip_equal((*first)[r].data, (*second)[r].data, (*wanted)[r].data))
-            // Of what has no value, such as the logarithm of a negative number, nothing
-            // is claimed.
+          for (auto [a, b, c] : llvm::zip_equal(
+                   (*first)[r].data, (*second)[r].data, (*wanted)[r].data))
+            // Of what has no value, such as the logarithm of a negative number,
+            // nothing is claimed.
             a.f = std::isnan(a.f) || std::isnan(b.f) ? c.f : combine(a, b);
         else
-          for (auto [a, b] : llvm::zip_equal((*first)[r].data, (*second)[r].data))
+          for (auto [a, b] :
+               llvm::zip_equal((*first)[r].data, (*second)[r].data))
             a.i = kind == nn::Reduction::Sum   ? a.i + b.i
                   : kind == nn::Reduction::Max ? std::max(a.i, b.i)
                                                : std::min(a.i, b.i);
-      return compare(*first, *wanted, "where the " + what + " over operands " + names +
-                                          " is taken behind it");
+      return compare(*first, *wanted,
+                     "where the " + what + " over operands " + names +
+                         " is taken behind it");
     };
     SmallVector<int> all(rule.linearOperands);
-    if (rule.linearity == nn::Linearity::Joint && failed(try_(all, nn::Reduction::Sum, "sum")))
+    if (rule.linearity == nn::Linearity::Joint &&
+        failed(try_(all, nn::Reduction::Sum, "sum")))
       return failure();
     for (int i = 0; i < static_cast<int>(op->getNumOperands()); ++i) {
-      if (rule.linearity == nn::Linearity::Separate && llvm::is_contained(all, i) &&
+      if (rule.linearity == nn::Linearity::Separate &&
+          llvm::is_contained(all, i) &&
           failed(try_({i}, nn::Reduction::Sum, "sum")))
         return failure();
-      if (rule.mayDefer(i, nn::Reduction::Max) && failed(try_({i}, nn::Reduction::Max, "maximum")))
+      if (rule.mayDefer(i, nn::Reduction::Max) &&
+          failed(try_({i}, nn::Reduction::Max, "maximum")))
         return failure();
-      if (rule.mayDefer(i, nn::Reduction::Min) && failed(try_({i}, nn::Reduction::Min, "minimum")))
+      if (rule.mayDefer(i, nn::Reduction::Min) &&
+          failed(try_({i}, nn::Reduction::Min, "minimum")))
         return failure();
     }
     return success();
@@ -409,9 +438,10 @@ struct DistCheckRules : sheaf::impl::DistCheckRulesBase<DistCheckRules> {
         return WalkResult::advance();
       Checker checker(op, std::move(*rule), seed);
       if (!checker.isSmall()) {
-        emitRemark(op->getLoc()) << op->getName() << " is not checked: it loops over more than "
-                                 << static_cast<int64_t>(kMostLoops)
-                                 << " elements; write it smaller";
+        emitRemark(op->getLoc())
+            << op->getName() << " is not checked: it loops over more than "
+            << static_cast<int64_t>(kMostLoops)
+            << " elements; write it smaller";
         return WalkResult::advance();
       }
       seen.insert(op->getName().getStringRef().str());
@@ -422,14 +452,18 @@ struct DistCheckRules : sheaf::impl::DistCheckRulesBase<DistCheckRules> {
       return signalPassFailure();
     for (StringRef dialect : complete) {
       if (!getContext().getLoadedDialect(dialect)) {
-        getOperation().emitError("dist-check-rules: there is no dialect '") << dialect << "'";
+        getOperation().emitError("dist-check-rules: there is no dialect '")
+            << dialect << "'";
         return signalPassFailure();
       }
-      for (RegisteredOperationName name : getContext().getRegisteredOperations())
-        if (name.getDialectNamespace() == dialect && name.hasInterface<nn::RuleOpInterface>() &&
+      for (RegisteredOperationName name :
+           getContext().getRegisteredOperations())
+        if (name.getDialectNamespace() == dialect &&
+            name.hasInterface<nn::RuleOpInterface>() &&
             !seen.count(name.getStringRef().str())) {
           emitError(getOperation().getLoc())
-              << name.getStringRef() << " has a rule and is not in the module, expected one to "
+              << name.getStringRef()
+              << " has a rule and is not in the module, expected one to "
               << "check";
           signalPassFailure();
         }

@@ -16,14 +16,17 @@ using namespace sheaf::checking;
 namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-unsigned widthOf(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
+unsigned widthOf(Type type) {
+  return type.isIndex() ? 64 : type.getIntOrFloatBitWidth();
+}
 
 /// The number that the lowest bits are: i1 without a sign, others with one.
 int64_t wrap(uint64_t bits, unsigned width) {
   if (width == 1)
     return bits & 1;
-  return width >= 64 ? static_cast<int64_t>(bits)
-                     : static_cast<int64_t>(bits << (64 - width)) >> (64 - width);
+  return width >= 64
+             ? static_cast<int64_t>(bits)
+             : static_cast<int64_t>(bits << (64 - width)) >> (64 - width);
 }
 uint64_t withoutSign(int64_t value, unsigned width) {
   return width >= 64 ? value : value & ((uint64_t(1) << width) - 1);
@@ -40,54 +43,83 @@ Element ofAttribute(Attribute attribute) {
     return ofFloat(number.convertToDouble());
   }
   APInt bits = cast<IntegerAttr>(attribute).getValue();
-  return ofInteger(bits.getBitWidth() == 1 ? bits.getZExtValue() : bits.getSExtValue());
+  return ofInteger(bits.getBitWidth() == 1 ? bits.getZExtValue()
+                                           : bits.getSExtValue());
 }
 
 bool compare(arith::CmpFPredicate predicate, double a, double b) {
   using P = arith::CmpFPredicate;
   bool unordered = std::isnan(a) || std::isnan(b);
   switch (predicate) {
-  case P::AlwaysFalse: return false;
-  case P::AlwaysTrue: return true;
-  case P::OEQ: return a == b;
-  case P::OGT: return a > b;
-  case P::OGE: return a >= b;
-  case P::OLT: return a < b;
-  case P::OLE: return a <= b;
-  case P::ONE: return !unordered && a != b;
-  case P::ORD: return !unordered;
-  case P::UEQ: return unordered || a == b;
-  case P::UGT: return unordered || a > b;
-  case P::UGE: return unordered || a >= b;
-  case P::ULT: return unordered || a < b;
-  case P::ULE: return unordered || a <= b;
-  case P::UNE: return unordered || a != b;
-  case P::UNO: return unordered;
+  case P::AlwaysFalse:
+    return false;
+  case P::AlwaysTrue:
+    return true;
+  case P::OEQ:
+    return a == b;
+  case P::OGT:
+    return a > b;
+  case P::OGE:
+    return a >= b;
+  case P::OLT:
+    return a < b;
+  case P::OLE:
+    return a <= b;
+  case P::ONE:
+    return !unordered && a != b;
+  case P::ORD:
+    return !unordered;
+  case P::UEQ:
+    return unordered || a == b;
+  case P::UGT:
+    return unordered || a > b;
+  case P::UGE:
+    return unordered || a >= b;
+  case P::ULT:
+    return unordered || a < b;
+  case P::ULE:
+    return unordered || a <= b;
+  case P::UNE:
+    return unordered || a != b;
+  case P::UNO:
+    return unordered;
   }
   return false;
 }
 
-bool compare(arith::CmpIPredicate predicate, int64_t a, int64_t b, unsigned width) {
+bool compare(arith::CmpIPredicate predicate, int64_t a, int64_t b,
+             unsigned width) {
   using P = arith::CmpIPredicate;
   uint64_t u = withoutSign(a, width), v = withoutSign(b, width);
   switch (predicate) {
-  case P::eq: return a == b;
-  case P::ne: return a != b;
-  case P::slt: return a < b;
-  case P::sle: return a <= b;
-  case P::sgt: return a > b;
-  case P::sge: return a >= b;
-  case P::ult: return u < v;
-  case P::ule: return u <= v;
-  case P::ugt: return u > v;
-  case P::uge: return u >= v;
+  case P::eq:
+    return a == b;
+  case P::ne:
+    return a != b;
+  case P::slt:
+    return a < b;
+  case P::sle:
+    return a <= b;
+  case P::sgt:
+    return a > b;
+  case P::sge:
+    return a >= b;
+  case P::ult:
+    return u < v;
+  case P::ule:
+    return u <= v;
+  case P::ugt:
+    return u > v;
+  case P::uge:
+    return u >= v;
   }
   return false;
 }
 
 /// An op on numbers; nothing where it is not known.
 std::optional<Element> scalar(Operation *op, ArrayRef<Element> x) {
-  unsigned width = op->getNumResults() ? widthOf(op->getResult(0).getType()) : 0;
+  unsigned width =
+      op->getNumResults() ? widthOf(op->getResult(0).getType()) : 0;
   auto integer = [&](uint64_t bits) { return ofInteger(wrap(bits, width)); };
   auto nan = [&](double a, double b, double value) {
     return ofFloat(std::isnan(a) || std::isnan(b) ? kNaN : value);
@@ -99,11 +131,19 @@ std::optional<Element> scalar(Operation *op, ArrayRef<Element> x) {
       .Case([&](arith::DivFOp) { return ofFloat(x[0].f / x[1].f); })
       .Case([&](arith::RemFOp) { return ofFloat(std::fmod(x[0].f, x[1].f)); })
       .Case([&](arith::NegFOp) { return ofFloat(-x[0].f); })
-      .Case([&](arith::MaximumFOp) { return nan(x[0].f, x[1].f, std::max(x[0].f, x[1].f)); })
-      .Case([&](arith::MinimumFOp) { return nan(x[0].f, x[1].f, std::min(x[0].f, x[1].f)); })
-      .Case([&](arith::MaxNumFOp) { return ofFloat(std::fmax(x[0].f, x[1].f)); })
-      .Case([&](arith::MinNumFOp) { return ofFloat(std::fmin(x[0].f, x[1].f)); })
-      .Case([&](math::FmaOp) { return ofFloat(std::fma(x[0].f, x[1].f, x[2].f)); })
+      .Case([&](arith::MaximumFOp) {
+        return nan(x[0].f, x[1].f, std::max(x[0].f, x[1].f));
+      })
+      .Case([&](arith::MinimumFOp) {
+        return nan(x[0].f, x[1].f, std::min(x[0].f, x[1].f));
+      })
+      .Case(
+          [&](arith::MaxNumFOp) { return ofFloat(std::fmax(x[0].f, x[1].f)); })
+      .Case(
+          [&](arith::MinNumFOp) { return ofFloat(std::fmin(x[0].f, x[1].f)); })
+      .Case([&](math::FmaOp) {
+        return ofFloat(std::fma(x[0].f, x[1].f, x[2].f));
+      })
       .Case([&](math::ExpOp) { return ofFloat(std::exp(x[0].f)); })
       .Case([&](math::LogOp) { return ofFloat(std::log(x[0].f)); })
       .Case([&](math::Log1pOp) { return ofFloat(std::log1p(x[0].f)); })
@@ -119,40 +159,56 @@ std::optional<Element> scalar(Operation *op, ArrayRef<Element> x) {
       .Case([&](math::CeilOp) { return ofFloat(std::ceil(x[0].f)); })
       .Case([&](math::RoundEvenOp) { return ofFloat(std::nearbyint(x[0].f)); })
       .Case([&](math::PowFOp) { return ofFloat(std::pow(x[0].f, x[1].f)); })
-      .Case([&](math::CopySignOp) { return ofFloat(std::copysign(x[0].f, x[1].f)); })
+      .Case([&](math::CopySignOp) {
+        return ofFloat(std::copysign(x[0].f, x[1].f));
+      })
       // Types are the same on both sides of a comparison: nothing is rounded.
       .Case<arith::ExtFOp, arith::TruncFOp>([&](auto) { return x[0]; })
       .Case<arith::SIToFPOp, arith::UIToFPOp>([&](Operation *cast) {
         bool isSigned = isa<arith::SIToFPOp>(cast);
         unsigned from = widthOf(cast->getOperand(0).getType());
-        return ofFloat(isSigned ? double(x[0].i) : double(withoutSign(x[0].i, from)));
+        return ofFloat(isSigned ? double(x[0].i)
+                                : double(withoutSign(x[0].i, from)));
       })
       .Case<arith::FPToSIOp, arith::FPToUIOp>([&](auto) {
-        return integer(std::fabs(x[0].f) < 9e18 ? static_cast<int64_t>(x[0].f) : 0);
+        return integer(std::fabs(x[0].f) < 9e18 ? static_cast<int64_t>(x[0].f)
+                                                : 0);
       })
-      .Case([&](arith::AddIOp) { return integer(uint64_t(x[0].i) + uint64_t(x[1].i)); })
-      .Case([&](arith::SubIOp) { return integer(uint64_t(x[0].i) - uint64_t(x[1].i)); })
-      .Case([&](arith::MulIOp) { return integer(uint64_t(x[0].i) * uint64_t(x[1].i)); })
+      .Case([&](arith::AddIOp) {
+        return integer(uint64_t(x[0].i) + uint64_t(x[1].i));
+      })
+      .Case([&](arith::SubIOp) {
+        return integer(uint64_t(x[0].i) - uint64_t(x[1].i));
+      })
+      .Case([&](arith::MulIOp) {
+        return integer(uint64_t(x[0].i) * uint64_t(x[1].i));
+      })
       .Case<arith::DivSIOp, arith::RemSIOp>([&](Operation *division) {
         if (x[1].i == 0 || x[1].i == -1)
-          return integer(isa<arith::DivSIOp>(division) && x[1].i ? -uint64_t(x[0].i) : 0);
-        return integer(isa<arith::DivSIOp>(division) ? x[0].i / x[1].i : x[0].i % x[1].i);
+          return integer(
+              isa<arith::DivSIOp>(division) && x[1].i ? -uint64_t(x[0].i) : 0);
+        return integer(isa<arith::DivSIOp>(division) ? x[0].i / x[1].i
+                                                     : x[0].i % x[1].i);
       })
       .Case([&](arith::AndIOp) { return integer(x[0].i & x[1].i); })
       .Case([&](arith::OrIOp) { return integer(x[0].i | x[1].i); })
       .Case([&](arith::XOrIOp) { return integer(x[0].i ^ x[1].i); })
       .Case([&](arith::ShLIOp) {
-        return integer(uint64_t(x[1].i) >= width ? 0 : uint64_t(x[0].i) << x[1].i);
+        return integer(uint64_t(x[1].i) >= width ? 0
+                                                 : uint64_t(x[0].i) << x[1].i);
       })
       .Case([&](arith::ShRUIOp) {
-        return integer(uint64_t(x[1].i) >= width ? 0 : withoutSign(x[0].i, width) >> x[1].i);
+        return integer(uint64_t(x[1].i) >= width
+                           ? 0
+                           : withoutSign(x[0].i, width) >> x[1].i);
       })
       .Case([&](arith::MaxSIOp) { return integer(std::max(x[0].i, x[1].i)); })
       .Case([&](arith::MinSIOp) { return integer(std::min(x[0].i, x[1].i)); })
       .Case<arith::ExtSIOp, arith::IndexCastOp, arith::TruncIOp>(
           [&](auto) { return integer(x[0].i); })
       .Case<arith::ExtUIOp, arith::IndexCastUIOp>([&](Operation *cast) {
-        return integer(withoutSign(x[0].i, widthOf(cast->getOperand(0).getType())));
+        return integer(
+            withoutSign(x[0].i, widthOf(cast->getOperand(0).getType())));
       })
       .Case([&](arith::SelectOp) { return x[0].i ? x[1] : x[2]; })
       .Case([&](arith::CmpFOp test) {
@@ -173,13 +229,16 @@ struct Run {
   std::vector<Values> values;
 
   LogicalResult unknown(Operation *op) {
-    return emitError(op->getLoc()) << op->getName() << " is not known to dist-check-rules; give "
-                                   << "the op it comes from a decomposition into ops of nn";
+    return emitError(op->getLoc())
+           << op->getName() << " is not known to dist-check-rules; give "
+           << "the op it comes from a decomposition into ops of nn";
   }
 
-  static Element reduce(dist::Reduction kind, Element a, Element b, bool isFloat) {
+  static Element reduce(dist::Reduction kind, Element a, Element b,
+                        bool isFloat) {
     switch (kind) {
-    case dist::Reduction::Sum: return isFloat ? ofFloat(a.f + b.f) : ofInteger(a.i + b.i);
+    case dist::Reduction::Sum:
+      return isFloat ? ofFloat(a.f + b.f) : ofInteger(a.i + b.i);
     case dist::Reduction::Max:
       return isFloat ? ofFloat(a.f > b.f || std::isnan(a.f) ? a.f : b.f)
                      : ofInteger(std::max(a.i, b.i));
@@ -192,9 +251,11 @@ struct Run {
 
   /// A row of a generic op's loops.
   LogicalResult body(Block &block, Values &outer, ArrayRef<int64_t> index,
-                     ArrayRef<Element> arguments, SmallVectorImpl<Element> &yielded) {
+                     ArrayRef<Element> arguments,
+                     SmallVectorImpl<Element> &yielded) {
     llvm::SmallDenseMap<Value, Element, 32> local;
-    for (auto [argument, element] : llvm::zip_equal(block.getArguments(), arguments))
+    for (auto [argument, element] :
+         llvm::zip_equal(block.getArguments(), arguments))
       local[argument] = element;
     auto get = [&](Value value) {
       auto it = local.find(value);
@@ -264,11 +325,14 @@ struct Run {
   }
 
   LogicalResult one(Operation *op, Values &values) {
-    auto get = [&](Value value) -> Tensor & { return values.find(value)->second; };
+    auto get = [&](Value value) -> Tensor & {
+      return values.find(value)->second;
+    };
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
       if (auto elements = dyn_cast<ElementsAttr>(constant.getValue())) {
         Tensor tensor(cast<RankedTensorType>(elements.getType()).getShape());
-        for (auto [to, from] : llvm::zip_equal(tensor.data, elements.getValues<Attribute>()))
+        for (auto [to, from] :
+             llvm::zip_equal(tensor.data, elements.getValues<Attribute>()))
           to = ofAttribute(from);
         values[constant] = std::move(tensor);
         return success();
@@ -297,7 +361,8 @@ struct Run {
       return generic(loops, values);
     if (isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op)) {
       Tensor tensor = get(op->getOperand(0));
-      tensor.shape.assign(cast<RankedTensorType>(op->getResult(0).getType()).getShape());
+      tensor.shape.assign(
+          cast<RankedTensorType>(op->getResult(0).getType()).getShape());
       values[op->getResult(0)] = std::move(tensor);
       return success();
     }
@@ -312,8 +377,8 @@ struct Run {
     }
     auto place = [](ArrayRef<int64_t> index, auto slice) {
       SmallVector<int64_t> at;
-      for (auto [i, offset, stride] :
-           llvm::zip_equal(index, slice.getStaticOffsets(), slice.getStaticStrides()))
+      for (auto [i, offset, stride] : llvm::zip_equal(
+               index, slice.getStaticOffsets(), slice.getStaticStrides()))
         at.push_back(offset + i * stride);
       return at;
     };
@@ -321,7 +386,9 @@ struct Run {
       // Without the dimensions of size 1 that it drops.
       Tensor full(slice.getStaticSizes());
       Tensor &from = get(slice.getSource());
-      full.each([&](ArrayRef<int64_t> index, Element &to) { to = from.at(place(index, slice)); });
+      full.each([&](ArrayRef<int64_t> index, Element &to) {
+        to = from.at(place(index, slice));
+      });
       full.shape.assign(slice.getType().getShape());
       values[slice] = std::move(full);
       return success();
@@ -329,7 +396,9 @@ struct Run {
     if (auto slice = dyn_cast<tensor::InsertSliceOp>(op)) {
       Tensor to = get(slice.getDest()), from = get(slice.getSource());
       from.shape.assign(slice.getStaticSizes());
-      from.each([&](ArrayRef<int64_t> index, Element &x) { to.at(place(index, slice)) = x; });
+      from.each([&](ArrayRef<int64_t> index, Element &x) {
+        to.at(place(index, slice)) = x;
+      });
       values[slice] = std::move(to);
       return success();
     }
@@ -339,7 +408,8 @@ struct Run {
         return unknown(op);
       else
         x.push_back(get(operand).data[0]);
-    std::optional<Element> result = op->getNumResults() == 1 ? scalar(op, x) : std::nullopt;
+    std::optional<Element> result =
+        op->getNumResults() == 1 ? scalar(op, x) : std::nullopt;
     if (!result)
       return unknown(op);
     Tensor number{ArrayRef<int64_t>()};
@@ -368,7 +438,8 @@ struct Run {
           to = reduce(kind, to, from, isFloat);
       return sum;
     };
-    /// Tensors one after another, without what lies behind the end of the result.
+    /// Tensors one after another, without what lies behind the end of the
+    /// result.
     auto joined = [&](ArrayRef<Tensor> parts, unsigned dim) {
       Tensor result(type.getShape());
       int64_t size = parts[0].shape[dim];
@@ -383,64 +454,73 @@ struct Run {
     std::vector<Tensor> results(values.size());
     for (int64_t rank = 0; rank < static_cast<int64_t>(values.size()); ++rank) {
       int64_t number = devices->indexOf(rank, axes);
-      auto made = llvm::TypeSwitch<Operation *, std::optional<Tensor>>(op)
-          .Case([&](dist::AllGatherOp gather) {
-            SmallVector<Tensor> parts;
-            for (int64_t other : devices->groupOf(rank, axes))
-              parts.push_back(input(other));
-            return joined(parts, gather.getDim());
-          })
-          .Case([&](dist::AllReduceOp all) { return reduced(rank, all.getKind()); })
-          .Case([&](dist::ReduceScatterOp scatter) {
-            Tensor sum = reduced(rank, scatter.getKind());
-            return shardOf(sum, scatter.getDim(), type.getDimSize(scatter.getDim()), number,
-                           paddingFor(element));
-          })
-          .Case([&](dist::AllToAllOp exchange) {
-            SmallVector<Tensor> parts;
-            for (int64_t other : devices->groupOf(rank, axes))
-              parts.push_back(shardOf(input(other), exchange.getSplit(),
-                                      type.getDimSize(exchange.getSplit()), number,
-                                      paddingFor(element)));
-            return joined(parts, exchange.getConcat());
-          })
-          .Case([&](dist::PermuteOp permute) -> std::optional<Tensor> {
-            auto shard = [&](int64_t of, dist::ShardingAttr sharding) {
-              SmallVector<int64_t> numbers;
-              for (dist::DimAttr dim : sharding.getDims())
-                numbers.push_back(devices->indexOf(of, dim.getAxes()));
-              return numbers;
-            };
-            for (int64_t other = 0; other < devices->count(); ++other)
-              if (shard(other, permute.getFrom()) == shard(rank, permute.getTo()))
-                return input(other);
-            return std::nullopt;
-          })
-          .Case([&](dist::BroadcastOp broadcast) {
-            return input(devices->groupOf(rank, axes)[broadcast.getRoot()]);
-          })
-          .Case([&](dist::SliceOp slice) {
-            return shardOf(input(rank), slice.getDim(), type.getDimSize(slice.getDim()), number,
-                           paddingFor(element));
-          })
-          .Case([&](dist::MakePartialOp partial) {
-            Tensor result = input(rank);
-            double infinity = std::numeric_limits<double>::infinity();
-            Element neutral = partial.getKind() == dist::Reduction::Sum   ? Element()
-                              : partial.getKind() == dist::Reduction::Max
-                                  ? Element{-infinity, std::numeric_limits<int32_t>::min()}
-                                  : Element{infinity, std::numeric_limits<int32_t>::max()};
-            if (number != 0)
-              for (Element &x : result.data)
-                x = neutral;
-            return result;
-          })
-          .Case([&](dist::AxisIndexOp) {
-            Tensor result{ArrayRef<int64_t>()};
-            result.data[0] = ofInteger(number);
-            return result;
-          })
-          .Default([](Operation *) { return std::nullopt; });
+      auto made =
+          llvm::TypeSwitch<Operation *, std::optional<Tensor>>(op)
+              .Case([&](dist::AllGatherOp gather) {
+                SmallVector<Tensor> parts;
+                for (int64_t other : devices->groupOf(rank, axes))
+                  parts.push_back(input(other));
+                return joined(parts, gather.getDim());
+              })
+              .Case([&](dist::AllReduceOp all) {
+                return reduced(rank, all.getKind());
+              })
+              .Case([&](dist::ReduceScatterOp scatter) {
+                Tensor sum = reduced(rank, scatter.getKind());
+                return shardOf(sum, scatter.getDim(),
+                               type.getDimSize(scatter.getDim()), number,
+                               paddingFor(element));
+              })
+              .Case([&](dist::AllToAllOp exchange) {
+                SmallVector<Tensor> parts;
+                for (int64_t other : devices->groupOf(rank, axes))
+                  parts.push_back(shardOf(input(other), exchange.getSplit(),
+                                          type.getDimSize(exchange.getSplit()),
+                                          number, paddingFor(element)));
+                return joined(parts, exchange.getConcat());
+              })
+              .Case([&](dist::PermuteOp permute) -> std::optional<Tensor> {
+                auto shard = [&](int64_t of, dist::ShardingAttr sharding) {
+                  SmallVector<int64_t> numbers;
+                  for (dist::DimAttr dim : sharding.getDims())
+                    numbers.push_back(devices->indexOf(of, dim.getAxes()));
+                  return numbers;
+                };
+                for (int64_t other = 0; other < devices->count(); ++other)
+                  if (shard(other, permute.getFrom()) ==
+                      shard(rank, permute.getTo()))
+                    return input(other);
+                return std::nullopt;
+              })
+              .Case([&](dist::BroadcastOp broadcast) {
+                return input(devices->groupOf(rank, axes)[broadcast.getRoot()]);
+              })
+              .Case([&](dist::SliceOp slice) {
+                return shardOf(input(rank), slice.getDim(),
+                               type.getDimSize(slice.getDim()), number,
+                               paddingFor(element));
+              })
+              .Case([&](dist::MakePartialOp partial) {
+                Tensor result = input(rank);
+                double infinity = std::numeric_limits<double>::infinity();
+                Element neutral =
+                    partial.getKind() == dist::Reduction::Sum ? Element()
+                    : partial.getKind() == dist::Reduction::Max
+                        ? Element{-infinity,
+                                  std::numeric_limits<int32_t>::min()}
+                        : Element{infinity,
+                                  std::numeric_limits<int32_t>::max()};
+                if (number != 0)
+                  for (Element &x : result.data)
+                    x = neutral;
+                return result;
+              })
+              .Case([&](dist::AxisIndexOp) {
+                Tensor result{ArrayRef<int64_t>()};
+                result.data[0] = ofInteger(number);
+                return result;
+              })
+              .Default([](Operation *) { return std::nullopt; });
       if (!made)
         return unknown(op);
       results[rank] = std::move(*made);
@@ -453,13 +533,13 @@ struct Run {
 } // namespace
 
 Element checking::paddingFor(Type element) {
-  return isa<FloatType>(element)  ? ofFloat(kNaN)
-         : element.isInteger(1)   ? ofInteger(1)
-                                  : ofInteger(-3);
+  return isa<FloatType>(element) ? ofFloat(kNaN)
+         : element.isInteger(1)  ? ofInteger(1)
+                                 : ofInteger(-3);
 }
 
-Tensor checking::shardOf(Tensor &whole, unsigned dim, int64_t part, int64_t number,
-                         Element padding, int64_t blocks) {
+Tensor checking::shardOf(Tensor &whole, unsigned dim, int64_t part,
+                         int64_t number, Element padding, int64_t blocks) {
   SmallVector<int64_t> shape = whole.shape;
   int64_t size = shape[dim] / blocks;
   shape[dim] = blocks * part;
@@ -479,7 +559,8 @@ int64_t Devices::indexOf(int64_t rank, ArrayRef<dist::AxisAttr> axes) const {
   for (dist::AxisAttr axis : axes) {
     // The devices of the axes behind it count first.
     int64_t inner = 1, size = 1;
-    for (auto other : llvm::reverse(op.getAxes().getAsRange<dist::MeshAxisAttr>())) {
+    for (auto other :
+         llvm::reverse(op.getAxes().getAsRange<dist::MeshAxisAttr>())) {
       size = other.getSize();
       if (other.getName() == axis.getName())
         break;
@@ -491,14 +572,17 @@ int64_t Devices::indexOf(int64_t rank, ArrayRef<dist::AxisAttr> axes) const {
   return number;
 }
 
-SmallVector<int64_t> Devices::groupOf(int64_t rank, ArrayRef<dist::AxisAttr> axes) const {
+SmallVector<int64_t> Devices::groupOf(int64_t rank,
+                                      ArrayRef<dist::AxisAttr> axes) const {
   dist::MeshOp op = mesh;
   SmallVector<int64_t> group(op.getSize(axes), -1);
   for (int64_t other = 0; other < count(); ++other) {
-    // Equal along all that is not in the group: what the axes add to a number moved out.
+    // Equal along all that is not in the group: what the axes add to a number
+    // moved out.
     auto rest = [&](int64_t of) {
       int64_t inner = 1, left = of;
-      for (auto axis : llvm::reverse(op.getAxes().getAsRange<dist::MeshAxisAttr>())) {
+      for (auto axis :
+           llvm::reverse(op.getAxes().getAsRange<dist::MeshAxisAttr>())) {
         for (dist::AxisAttr own : axes)
           if (own.getName() == axis.getName()) {
             int64_t below = axis.getSize() / (own.getOuter() * op.getSize(own));
@@ -519,13 +603,15 @@ checking::run(func::FuncOp function, const Devices *devices,
               const std::vector<std::vector<Tensor>> &arguments) {
   Run run{devices, std::vector<Values>(arguments.size())};
   for (auto [values, given] : llvm::zip_equal(run.values, arguments))
-    for (auto [argument, tensor] : llvm::zip_equal(function.getArguments(), given))
+    for (auto [argument, tensor] :
+         llvm::zip_equal(function.getArguments(), given))
       values[argument] = tensor;
   for (Operation &op : function.front()) {
     if (isa<func::ReturnOp>(op)) {
       std::vector<std::vector<Tensor>> results;
       for (Values &values : run.values)
-        for (std::vector<Tensor> &list = results.emplace_back(); Value operand : op.getOperands())
+        for (std::vector<Tensor> &list = results.emplace_back();
+             Value operand : op.getOperands())
           list.push_back(values.find(operand)->second);
       return results;
     }

@@ -1,8 +1,9 @@
 //===- Interpreter.h - Runs small tensor programs --------------*- C++ -*-===//
 //
-// Executes a function of linalg, tensor, arith and math ops, and the collectives of
-// dist, on all devices of a mesh, step by step together. For checks on tensors of a few
-// elements: floats are computed as doubles whatever their type, integers wrap.
+// Executes a function of linalg, tensor, arith and math ops, and the
+// collectives of dist, on all devices of a mesh, step by step together. For
+// checks on tensors of a few elements: floats are computed as doubles whatever
+// their type, integers wrap.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,14 +53,14 @@ struct Tensor {
   }
 };
 
-/// Of a dimension of `size` elements in shards of `part`, what a device holds that is
-/// the `number`-th: elements behind the end are `padding`. With `blocks` so of each of
-/// these.
-Tensor shardOf(Tensor &whole, unsigned dim, int64_t part, int64_t number, Element padding,
-               int64_t blocks = 1);
+/// Of a dimension of `size` elements in shards of `part`, what a device holds
+/// that is the `number`-th: elements behind the end are `padding`. With
+/// `blocks` so of each of these.
+Tensor shardOf(Tensor &whole, unsigned dim, int64_t part, int64_t number,
+               Element padding, int64_t blocks = 1);
 
-/// What stands behind the end of a shard: a float that is not a number, an integer that
-/// indexes nothing.
+/// What stands behind the end of a shard: a float that is not a number, an
+/// integer that indexes nothing.
 Element paddingFor(mlir::Type element);
 
 /// The devices of a mesh: numbers of ranks, the last axis counted first.
@@ -70,14 +71,15 @@ public:
   /// The number of a rank along axes, the first of which counts the most.
   int64_t indexOf(int64_t rank, llvm::ArrayRef<dist::AxisAttr> axes) const;
   /// The ranks that differ from this one along the axes only, in their order.
-  llvm::SmallVector<int64_t> groupOf(int64_t rank, llvm::ArrayRef<dist::AxisAttr> axes) const;
+  llvm::SmallVector<int64_t> groupOf(int64_t rank,
+                                     llvm::ArrayRef<dist::AxisAttr> axes) const;
 
 private:
   dist::MeshOp mesh;
 };
 
-/// Runs a function of one block on every device: arguments and results of each. An op
-/// that is not known is an error.
+/// Runs a function of one block on every device: arguments and results of each.
+/// An op that is not known is an error.
 mlir::FailureOr<std::vector<std::vector<Tensor>>>
 run(mlir::func::FuncOp function, const Devices *devices,
     const std::vector<std::vector<Tensor>> &arguments);

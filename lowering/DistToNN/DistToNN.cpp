@@ -20,8 +20,8 @@ using namespace sheaf;
 
 namespace {
 
-/// An axis, or a part of one, as the communicator knows it: how many places it has,
-/// and by how much the rank grows with one step along it.
+/// An axis, or a part of one, as the communicator knows it: how many places it
+/// has, and by how much the rank grows with one step along it.
 struct Steps {
   int64_t size, stride;
 };
@@ -50,8 +50,8 @@ private:
   /// This rank's place along axes, tensor<i32>.
   Value indexOf(Operation *op, ArrayAttr axes);
   int64_t placeOf(int64_t rank, ArrayRef<dist::AxisAttr> axes);
-  exec::TransferOp transfer(dist::CollectiveOpInterface op, exec::Transfer kind, Value input,
-                            RankedTensorType result);
+  exec::TransferOp transfer(dist::CollectiveOpInterface op, exec::Transfer kind,
+                            Value input, RankedTensorType result);
   Value padded(nn::Emit &emit, Value value, int64_t dim, int64_t size);
   Value cut(nn::Emit &emit, Value value, RankedTensorType type);
 };
@@ -82,7 +82,8 @@ bool needsCoordinates(Operation *op) {
 
 /// Where an axis stands in the mesh.
 int64_t Lowering::numberOf(dist::AxisAttr axis) {
-  for (auto [i, known] : llvm::enumerate(mesh.getAxes().getAsRange<dist::MeshAxisAttr>()))
+  for (auto [i, known] :
+       llvm::enumerate(mesh.getAxes().getAsRange<dist::MeshAxisAttr>()))
     if (known.getName() == axis.getName())
       return i;
   llvm_unreachable("verified: the mesh has the axis");
@@ -99,7 +100,8 @@ Steps Lowering::stepsOf(dist::AxisAttr axis) {
   }
   if (axis.isWhole())
     return {whole, stride};
-  return {axis.getSize(), stride * (whole / (axis.getOuter() * axis.getSize()))};
+  return {axis.getSize(),
+          stride * (whole / (axis.getOuter() * axis.getSize()))};
 }
 
 /// The place of a rank in the numbering of a group over `axes`.
@@ -119,20 +121,22 @@ Value Lowering::indexOf(Operation *op, ArrayAttr axes) {
   Value index = emit.constant(scalar, 0);
   for (auto axis : axes.getAsRange<dist::AxisAttr>()) {
     int64_t number = numberOf(axis);
-    Value place = emit.make<nn::SliceOp>(RankedTensorType::get({1}, builder.getI32Type()), all,
-                                         ArrayRef<int64_t>(number), ArrayRef<int64_t>(1),
-                                         DenseI64ArrayAttr());
+    Value place = emit.make<nn::SliceOp>(
+        RankedTensorType::get({1}, builder.getI32Type()), all,
+        ArrayRef<int64_t>(number), ArrayRef<int64_t>(1), DenseI64ArrayAttr());
     if (!axis.isWhole()) {
       // A table says which place of the sub-axis each place of the axis is.
-      int64_t whole = cast<dist::MeshAxisAttr>(mesh.getAxes()[number]).getSize();
+      int64_t whole =
+          cast<dist::MeshAxisAttr>(mesh.getAxes()[number]).getSize();
       int64_t inner = whole / (axis.getOuter() * axis.getSize());
       SmallVector<int32_t> table;
       for (int64_t i = 0; i < whole; ++i)
         table.push_back(i / inner % axis.getSize());
       Value places = nn::ConstantOp::create(
           builder, op->getLoc(),
-          DenseElementsAttr::get(RankedTensorType::get(whole, builder.getI32Type()),
-                                 ArrayRef<int32_t>(table)));
+          DenseElementsAttr::get(
+              RankedTensorType::get(whole, builder.getI32Type()),
+              ArrayRef<int32_t>(table)));
       place = emit.make<nn::GatherOp>(place.getType(), places, place,
                                       builder.getI64IntegerAttr(0),
                                       builder.getI64IntegerAttr(0));
@@ -152,8 +156,8 @@ Value Lowering::padded(nn::Emit &emit, Value value, int64_t dim, int64_t size) {
   high[dim] = size - type.getDimSize(dim);
   return emit.make<nn::PadOp>(resized(type, dim, size), value,
                               builder.getDenseI64ArrayAttr(low),
-                              builder.getDenseI64ArrayAttr(high), DenseI64ArrayAttr(),
-                              builder.getF64FloatAttr(0));
+                              builder.getDenseI64ArrayAttr(high),
+                              DenseI64ArrayAttr(), builder.getF64FloatAttr(0));
 }
 
 /// The front of `value`, of the shape of `type`.
@@ -161,12 +165,13 @@ Value Lowering::cut(nn::Emit &emit, Value value, RankedTensorType type) {
   if (plainType(value.getType()) == type)
     return value;
   SmallVector<int64_t> offsets(type.getRank(), 0);
-  return emit.make<nn::SliceOp>(type, value, ArrayRef<int64_t>(offsets), type.getShape(),
-                                DenseI64ArrayAttr());
+  return emit.make<nn::SliceOp>(type, value, ArrayRef<int64_t>(offsets),
+                                type.getShape(), DenseI64ArrayAttr());
 }
 
-exec::TransferOp Lowering::transfer(dist::CollectiveOpInterface op, exec::Transfer kind,
-                                    Value input, RankedTensorType result) {
+exec::TransferOp Lowering::transfer(dist::CollectiveOpInterface op,
+                                    exec::Transfer kind, Value input,
+                                    RankedTensorType result) {
   SmallVector<int64_t> sizes, strides;
   SmallVector<Attribute> names;
   for (dist::AxisAttr axis : op.getGroupAxes()) {
@@ -185,11 +190,14 @@ exec::TransferOp Lowering::transfer(dist::CollectiveOpInterface op, exec::Transf
   exec::ReductionAttr reduction;
   if (auto by = op->getAttrOfType<dist::ReductionAttr>("kind"))
     reduction = exec::ReductionAttr::get(
-        context, static_cast<exec::Reduction>(static_cast<uint32_t>(by.getValue())));
-  IntegerAttr one = builder.getI64IntegerAttr(1), zero = builder.getI64IntegerAttr(0);
+        context,
+        static_cast<exec::Reduction>(static_cast<uint32_t>(by.getValue())));
+  IntegerAttr one = builder.getI64IntegerAttr(1),
+              zero = builder.getI64IntegerAttr(0);
   auto made = exec::TransferOp::create(
-      builder, op.getLoc(), result, exec::TransferAttr::get(context, kind), reduction, input,
-      builder.getDenseI64ArrayAttr(sizes), builder.getDenseI64ArrayAttr(strides), one, one, zero,
+      builder, op.getLoc(), result, exec::TransferAttr::get(context, kind),
+      reduction, input, builder.getDenseI64ArrayAttr(sizes),
+      builder.getDenseI64ArrayAttr(strides), one, one, zero,
       DenseI64ArrayAttr(), about.getDictionary(context));
   if (Attribute role = op->getAttr(nn::kRoleAttr))
     made->setAttr(nn::kRoleAttr, role);
@@ -230,11 +238,13 @@ LogicalResult Lowering::lowerPermute(dist::PermuteOp op) {
     SmallVector<int64_t> &receivers = wanted[shard];
     size_t next = used[shard]++;
     if (next >= receivers.size())
-      return op.emitOpError("does not hand each shard to as many devices as have it");
+      return op.emitOpError(
+          "does not hand each shard to as many devices as have it");
     targets.push_back(receivers[next]);
   }
   auto type = plainType(op.getType());
-  exec::TransferOp made = transfer(op, exec::Transfer::Permute, op.getInput(), type);
+  exec::TransferOp made =
+      transfer(op, exec::Transfer::Permute, op.getInput(), type);
   made.setTargets(ArrayRef<int64_t>(targets));
   op.getResult().replaceAllUsesWith(made);
   return success();
@@ -245,7 +255,8 @@ LogicalResult Lowering::lower(Operation *op) {
   nn::Emit emit(builder, op->getLoc());
   // What is emitted has the role of the op.
   struct Roles : OpBuilder::Listener {
-    void notifyOperationInserted(Operation *inserted, OpBuilder::InsertPoint) final {
+    void notifyOperationInserted(Operation *inserted,
+                                 OpBuilder::InsertPoint) final {
       if (role && !inserted->hasAttr(nn::kRoleAttr))
         inserted->setAttr(nn::kRoleAttr, role);
     }
@@ -259,56 +270,67 @@ LogicalResult Lowering::lower(Operation *op) {
   if (auto index = dyn_cast<dist::AxisIndexOp>(op)) {
     result = indexOf(op, index.getAxes());
   } else if (auto slice = dyn_cast<dist::SliceOp>(op)) {
-    // Rows of the table that are this rank's; behind its end a gather reads zeros.
+    // Rows of the table that are this rank's; behind its end a gather reads
+    // zeros.
     int64_t dim = slice.getDim();
     auto type = plainType(slice.getType());
     int64_t size = type.getDimSize(dim);
     auto numbers = RankedTensorType::get({size}, builder.getI32Type());
     Value rows = emit.make<nn::IotaOp>(numbers, builder.getI64IntegerAttr(0));
     Value begin = emit.mul(indexOf(op, slice.getAxes()), double(size));
-    result = emit.make<nn::GatherOp>(type, slice.getInput(), emit.add(rows, begin),
-                                     builder.getI64IntegerAttr(dim),
-                                     builder.getI64IntegerAttr(0));
+    result = emit.make<nn::GatherOp>(
+        type, slice.getInput(), emit.add(rows, begin),
+        builder.getI64IntegerAttr(dim), builder.getI64IntegerAttr(0));
   } else if (auto partial = dyn_cast<dist::MakePartialOp>(op)) {
     auto type = plainType(partial.getType());
-    Value isFirst = emit.compare(nn::Predicate::EQ, indexOf(op, partial.getAxes()), 0.0);
+    Value isFirst =
+        emit.compare(nn::Predicate::EQ, indexOf(op, partial.getAxes()), 0.0);
     // The neutral element; an infinity is one of the extrema of every float.
     double infinity = std::numeric_limits<double>::infinity();
     double neutral = partial.getKind() == dist::Reduction::Sum   ? 0
                      : partial.getKind() == dist::Reduction::Max ? -infinity
                                                                  : infinity;
-    Value other =
-        emit.constant(RankedTensorType::get({}, type.getElementType()), neutral);
+    Value other = emit.constant(
+        RankedTensorType::get({}, type.getElementType()), neutral);
     result = emit.select(isFirst, partial.getInput(), other);
   } else if (auto all = dyn_cast<dist::AllReduceOp>(op)) {
-    result = transfer(all, exec::Transfer::AllReduce, all.getInput(), plainType(all.getType()));
+    result = transfer(all, exec::Transfer::AllReduce, all.getInput(),
+                      plainType(all.getType()));
   } else if (auto broadcast = dyn_cast<dist::BroadcastOp>(op)) {
-    exec::TransferOp made = transfer(broadcast, exec::Transfer::Broadcast, broadcast.getInput(),
-                                     plainType(broadcast.getType()));
+    exec::TransferOp made =
+        transfer(broadcast, exec::Transfer::Broadcast, broadcast.getInput(),
+                 plainType(broadcast.getType()));
     made.setRoot(broadcast.getRoot());
     result = made;
   } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
-    auto type = plainType(gather.getType()), local = plainType(gather.getInput().getType());
+    auto type = plainType(gather.getType()),
+         local = plainType(gather.getInput().getType());
     int64_t dim = gather.getDim(), group = mesh.getSize(gather.getGroupAxes());
     auto whole = resized(type, dim, local.getDimSize(dim) * group);
-    exec::TransferOp made = transfer(gather, exec::Transfer::AllGather, gather.getInput(), whole);
+    exec::TransferOp made =
+        transfer(gather, exec::Transfer::AllGather, gather.getInput(), whole);
     made.setJoin(slicesBefore(whole, dim));
     result = cut(emit, made, type);
   } else if (auto scatter = dyn_cast<dist::ReduceScatterOp>(op)) {
     auto type = plainType(scatter.getType());
-    int64_t dim = scatter.getDim(), group = mesh.getSize(scatter.getGroupAxes());
-    Value whole = padded(emit, scatter.getInput(), dim, type.getDimSize(dim) * group);
-    exec::TransferOp made = transfer(scatter, exec::Transfer::ReduceScatter, whole, type);
+    int64_t dim = scatter.getDim(),
+            group = mesh.getSize(scatter.getGroupAxes());
+    Value whole =
+        padded(emit, scatter.getInput(), dim, type.getDimSize(dim) * group);
+    exec::TransferOp made =
+        transfer(scatter, exec::Transfer::ReduceScatter, whole, type);
     made.setCut(slicesBefore(type, dim));
     result = made;
   } else if (auto exchange = dyn_cast<dist::AllToAllOp>(op)) {
     auto type = plainType(exchange.getType());
     int64_t split = exchange.getSplit(), concat = exchange.getConcat();
     int64_t group = mesh.getSize(exchange.getGroupAxes());
-    Value whole = padded(emit, exchange.getInput(), split, type.getDimSize(split) * group);
+    Value whole = padded(emit, exchange.getInput(), split,
+                         type.getDimSize(split) * group);
     auto sent = plainType(whole.getType());
     auto received = resized(type, concat, sent.getDimSize(concat) * group);
-    exec::TransferOp made = transfer(exchange, exec::Transfer::AllToAll, whole, received);
+    exec::TransferOp made =
+        transfer(exchange, exec::Transfer::AllToAll, whole, received);
     made.setCut(slicesBefore(sent, split));
     made.setJoin(slicesBefore(received, concat));
     result = cut(emit, made, type);
@@ -328,15 +350,17 @@ LogicalResult Lowering::check() {
   if (auto devices = mesh.getDevices())
     for (auto [i, device] : llvm::enumerate(*devices))
       if (device != static_cast<int64_t>(i))
-        return mesh.emitOpError("has another order of devices than their numbers; ranks are "
-                                "placed by the launcher, expected no `devices`");
+        return mesh.emitOpError(
+            "has another order of devices than their numbers; ranks are "
+            "placed by the launcher, expected no `devices`");
   WalkResult result = module.walk([&](Operation *op) {
     if (isa<dist::ConstraintOp, dist::ManualOp>(op)) {
       op->emitOpError("is a wish on whole tensors; run dist-partition first");
       return WalkResult::interrupt();
     }
     if (op->hasAttr(dist::kShardingsAttr)) {
-      op->emitError("is on whole tensors with shardings; run dist-partition first");
+      op->emitError(
+          "is on whole tensors with shardings; run dist-partition first");
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -344,7 +368,8 @@ LogicalResult Lowering::check() {
   return failure(result.wasInterrupted());
 }
 
-/// Hands the coordinates to each function that needs them, itself or in what it calls.
+/// Hands the coordinates to each function that needs them, itself or in what it
+/// calls.
 void Lowering::addCoordinates() {
   llvm::SetVector<func::FuncOp> need;
   SymbolTable symbols(module);
@@ -368,7 +393,8 @@ void Lowering::addCoordinates() {
     NamedAttrList attributes;
     attributes.set(exec::kCoordinatesAttr, builder.getUnitAttr());
     unsigned last = function.getNumArguments();
-    (void)function.insertArgument(last, type, attributes.getDictionary(module.getContext()),
+    (void)function.insertArgument(last, type,
+                                  attributes.getDictionary(module.getContext()),
                                   function.getLoc());
     coordinates[function] = function.getArgument(last);
   }
@@ -387,7 +413,8 @@ void Lowering::addLayouts() {
                       RankedTensorType type) -> Attribute {
     SmallVector<int64_t> global, blocks;
     SmallVector<Attribute> axes;
-    for (auto [dim, size] : llvm::zip_equal(sharding.getDims(), type.getShape())) {
+    for (auto [dim, size] :
+         llvm::zip_equal(sharding.getDims(), type.getShape())) {
       SmallVector<Attribute> names;
       for (dist::AxisAttr axis : dim.getAxes())
         names.push_back(builder.getStringAttr(axis.getText()));
@@ -404,23 +431,29 @@ void Lowering::addLayouts() {
   };
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)) {
+      if (auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(
+              i, dist::kShardingAttr)) {
         if (!sharding.isReplicated())
-          function.setArgAttr(i, exec::kLayoutAttr,
-                              layoutOf(sharding, function.getArgAttr(i, dist::kGlobalShapeAttr),
-                                       cast<RankedTensorType>(function.getArgumentTypes()[i])));
+          function.setArgAttr(
+              i, exec::kLayoutAttr,
+              layoutOf(sharding, function.getArgAttr(i, dist::kGlobalShapeAttr),
+                       cast<RankedTensorType>(function.getArgumentTypes()[i])));
         function.removeArgAttr(i, dist::kShardingAttr);
         function.removeArgAttr(i, dist::kGlobalShapeAttr);
       }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto sharding =
-              function.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)) {
+      if (auto sharding = function.getResultAttrOfType<dist::ShardingAttr>(
+              i, dist::kShardingAttr)) {
         if (!sharding.isReplicated())
-          function.setResultAttr(i, exec::kLayoutAttr,
-                                 layoutOf(sharding, function.getResultAttr(i, dist::kGlobalShapeAttr),
-                                          cast<RankedTensorType>(function.getResultTypes()[i])));
-        function.removeResultAttr(i, StringAttr::get(module.getContext(), dist::kShardingAttr));
-        function.removeResultAttr(i, StringAttr::get(module.getContext(), dist::kGlobalShapeAttr));
+          function.setResultAttr(
+              i, exec::kLayoutAttr,
+              layoutOf(sharding,
+                       function.getResultAttr(i, dist::kGlobalShapeAttr),
+                       cast<RankedTensorType>(function.getResultTypes()[i])));
+        function.removeResultAttr(
+            i, StringAttr::get(module.getContext(), dist::kShardingAttr));
+        function.removeResultAttr(
+            i, StringAttr::get(module.getContext(), dist::kGlobalShapeAttr));
       }
   }
 }
@@ -428,10 +461,15 @@ void Lowering::addLayouts() {
 LogicalResult Lowering::run() {
   if (failed(check()))
     return failure();
-  if (mesh.getAxes().empty() && module.walk([](Operation *op) {
-        return needsCoordinates(op) ? WalkResult::interrupt() : WalkResult::advance();
-      }).wasInterrupted())
-    return mesh.emitOpError("has no axis, but ops on its axes are in the module");
+  if (mesh.getAxes().empty() && module
+                                    .walk([](Operation *op) {
+                                      return needsCoordinates(op)
+                                                 ? WalkResult::interrupt()
+                                                 : WalkResult::advance();
+                                    })
+                                    .wasInterrupted())
+    return mesh.emitOpError(
+        "has no axis, but ops on its axes are in the module");
   addCoordinates();
   SmallVector<Operation *> ops;
   module.walk([&](Operation *op) {
@@ -444,7 +482,8 @@ LogicalResult Lowering::run() {
   // Encodings go last: until here they told partial values from others.
   auto plain = [](Type type) -> Type {
     auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && dist::getPartial(type) ? dist::withPartial(tensor, nullptr) : type;
+    return tensor && dist::getPartial(type) ? dist::withPartial(tensor, nullptr)
+                                            : type;
   };
   module.walk([&](Operation *op) {
     op->removeAttr(dist::kConflictsAttr); // Told; kernels are compared below.

@@ -1,7 +1,7 @@
 //===- DistToNN.h - From one device's view to its program ------*- C++ -*-===//
 //
-// The pass that resolves the mesh: collectives over named axes become transfers in
-// groups of ranks, and what depends on a device's place becomes code on its
+// The pass that resolves the mesh: collectives over named axes become transfers
+// in groups of ranks, and what depends on a device's place becomes code on its
 // coordinates.
 //
 //===----------------------------------------------------------------------===//

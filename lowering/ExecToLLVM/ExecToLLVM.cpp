@@ -60,13 +60,14 @@ public:
   Descriptions(ModuleOp module, ModuleOp kernels)
       : module(module), context(module.getContext()), builder(context),
         i32(IntegerType::get(context, 32)), i64(IntegerType::get(context, 64)),
-        f64(Float64Type::get(context)), ptr(LLVM::LLVMPointerType::get(context)) {
+        f64(Float64Type::get(context)),
+        ptr(LLVM::LLVMPointerType::get(context)) {
     if (kernels)
       kernelSymbols.emplace(kernels);
   }
 
-  /// The index of its description in the artifact's table of descriptions. In it is
-  /// its index in `exec.table`, or in `exec.collectives`.
+  /// The index of its description in the artifact's table of descriptions. In
+  /// it is its index in `exec.table`, or in `exec.collectives`.
   FailureOr<int32_t> launch(LaunchOp op);
   FailureOr<int32_t> matmul(MatmulOp op);
   FailureOr<int32_t> collective(CollectiveOp op);
@@ -86,29 +87,31 @@ private:
   llvm::StringMap<int32_t> indices;
   std::vector<std::string> names;
 
-  int32_t addEntry(StringRef kind, const Twine &name, double flops, double bytes, Location loc);
+  int32_t addEntry(StringRef kind, const Twine &name, double flops,
+                   double bytes, Location loc);
   /// A constant struct; `fields` builds its fields in order.
   int32_t addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
                     function_ref<SmallVector<Value>(OpBuilder &)> fields);
 };
 
-/// Where a buffer lies: buffer `base` of the function, or -1 for its scratch memory,
-/// and bytes into it, of which loops add more.
+/// Where a buffer lies: buffer `base` of the function, or -1 for its scratch
+/// memory, and bytes into it, of which loops add more.
 struct Place {
   int64_t base = -1, offset = 0;
   Value more;
 };
 
-/// Writes the host code of one function: programs (Program.h), and code around them
-/// where there are loops.
+/// Writes the host code of one function: programs (Program.h), and code around
+/// them where there are loops.
 class HostWriter {
 public:
   HostWriter(func::FuncOp function, Descriptions &descriptions,
              const llvm::StringMap<int64_t> &functions)
       : function(function), descriptions(descriptions), functions(functions),
         context(function.getContext()), builder(context),
-        ptr(LLVM::LLVMPointerType::get(context)), i32(IntegerType::get(context, 32)),
-        i64(IntegerType::get(context, 64)) {}
+        ptr(LLVM::LLVMPointerType::get(context)),
+        i32(IntegerType::get(context, 32)), i64(IntegerType::get(context, 64)) {
+  }
 
   LogicalResult run();
   /// Of any instruction.
@@ -132,8 +135,8 @@ private:
   LogicalResult writeBlock(Block &block);
   LogicalResult writeOp(Operation *op);
   LogicalResult writeLoop(scf::ForOp loop);
-  LogicalResult writeInstruction(Operation *op, Instruction instruction, int64_t what,
-                                 ArrayRef<Place> operands);
+  LogicalResult writeInstruction(Operation *op, Instruction instruction,
+                                 int64_t what, ArrayRef<Place> operands);
   /// The same as code, where an operand moves with a loop.
   void writeCode(Operation *op, Instruction instruction, int64_t what,
                  ArrayRef<Place> operands);
@@ -145,11 +148,13 @@ private:
     return LLVM::ConstantOp::create(builder, loc, i64, value);
   }
   Value offset(Location loc, Value base, Value bytes) {
-    return LLVM::GEPOp::create(builder, loc, ptr, builder.getI8Type(), base, bytes);
+    return LLVM::GEPOp::create(builder, loc, ptr, builder.getI8Type(), base,
+                               bytes);
   }
   Value element(Location loc, Value base, int64_t index) {
-    return LLVM::GEPOp::create(builder, loc, ptr, ptr, base,
-                               ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+    return LLVM::GEPOp::create(
+        builder, loc, ptr, ptr, base,
+        ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
   }
   Value field(Location loc, Value base, int64_t index) {
     return LLVM::LoadOp::create(builder, loc, ptr, element(loc, base, index));
@@ -165,7 +170,8 @@ private:
     llvm::append_range(operands, arguments);
     SmallVector<Type> types{ptr};
     llvm::append_range(types, arguments.getTypes());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), types);
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), types);
     LLVM::CallOp::create(builder, loc, type, operands);
   }
 };
@@ -179,15 +185,15 @@ private:
 static std::string locationText(Location loc) {
   if (auto file = loc->findInstanceOf<FileLineColLoc>()) {
     std::string text;
-    llvm::raw_string_ostream(text) << file.getFilename().getValue() << ":" << file.getLine()
-                                   << ":" << file.getColumn();
+    llvm::raw_string_ostream(text) << file.getFilename().getValue() << ":"
+                                   << file.getLine() << ":" << file.getColumn();
     return text;
   }
   return "";
 }
 
-int32_t Descriptions::addEntry(StringRef kind, const Twine &name, double flops, double bytes,
-                               Location loc) {
+int32_t Descriptions::addEntry(StringRef kind, const Twine &name, double flops,
+                               double bytes, Location loc) {
   entries.push_back(builder.getDictionaryAttr(
       {builder.getNamedAttr("kind", builder.getStringAttr(kind)),
        builder.getNamedAttr("name", builder.getStringAttr(name)),
@@ -197,17 +203,21 @@ int32_t Descriptions::addEntry(StringRef kind, const Twine &name, double flops, 
   return static_cast<int32_t>(entries.size()) - 1;
 }
 
-int32_t Descriptions::addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
-                                function_ref<SmallVector<Value>(OpBuilder &)> fields) {
+int32_t
+Descriptions::addGlobal(StringRef key, const Twine &name,
+                        LLVM::LLVMStructType type,
+                        function_ref<SmallVector<Value>(OpBuilder &)> fields) {
   Location loc = module.getLoc();
   builder.setInsertionPointToStart(module.getBody());
-  auto global = LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
-                                       LLVM::Linkage::Internal, name.str(), Attribute());
+  auto global =
+      LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                             LLVM::Linkage::Internal, name.str(), Attribute());
   Block *block = builder.createBlock(&global.getInitializerRegion());
   builder.setInsertionPointToStart(block);
   Value value = LLVM::UndefOp::create(builder, loc, type);
   for (auto [i, field] : llvm::enumerate(fields(builder)))
-    value = LLVM::InsertValueOp::create(builder, loc, value, field, ArrayRef<int64_t>(i));
+    value = LLVM::InsertValueOp::create(builder, loc, value, field,
+                                        ArrayRef<int64_t>(i));
   LLVM::ReturnOp::create(builder, loc, value);
   names.push_back(name.str());
   return indices[key] = static_cast<int32_t>(names.size()) - 1;
@@ -228,11 +238,12 @@ static std::optional<std::pair<int64_t, int64_t>> bytesOf(Value buffer) {
   return std::pair(begin, begin + size);
 }
 
-/// A lowered kernel takes for granted that what it writes overlaps nothing else, but
-/// for the pairs that it names.
+/// A lowered kernel takes for granted that what it writes overlaps nothing
+/// else, but for the pairs that it names.
 static LogicalResult checkOverlap(LaunchOp op, func::FuncOp kernel) {
   auto inPlace = kernel->getAttrOfType<DenseI64ArrayAttr>(kInPlaceAttr);
-  ArrayRef<int64_t> pairs = inPlace ? inPlace.asArrayRef() : ArrayRef<int64_t>();
+  ArrayRef<int64_t> pairs =
+      inPlace ? inPlace.asArrayRef() : ArrayRef<int64_t>();
   size_t reads = op.getRead().size();
   for (auto [i, buffer] : llvm::enumerate(op->getOperands()))
     for (auto [j, written] : llvm::enumerate(op.getWritten())) {
@@ -257,9 +268,11 @@ static LogicalResult checkOverlap(LaunchOp op, func::FuncOp kernel) {
 
 FailureOr<int32_t> Descriptions::launch(LaunchOp op) {
   StringRef name = op.getKernel().getLeafReference().getValue();
-  auto kernel = kernelSymbols ? kernelSymbols->lookup<func::FuncOp>(name) : func::FuncOp();
+  auto kernel = kernelSymbols ? kernelSymbols->lookup<func::FuncOp>(name)
+                              : func::FuncOp();
   if (!kernel)
-    return op.emitOpError("launches '") << name << "', which is no kernel of the module";
+    return op.emitOpError("launches '")
+           << name << "', which is no kernel of the module";
   if (failed(checkOverlap(op, kernel)))
     return failure();
   std::string key = ("kernel " + name).str();
@@ -269,27 +282,31 @@ FailureOr<int32_t> Descriptions::launch(LaunchOp op) {
   auto extent = kernel->getAttrOfType<IntegerAttr>(kExtentAttr);
   auto grain = kernel->getAttrOfType<IntegerAttr>(kGrainAttr);
   if (!extent || !grain)
-    return kernel.emitOpError("is not lowered: expected exec.extent and exec.grain");
+    return kernel.emitOpError(
+        "is not lowered: expected exec.extent and exec.grain");
   auto figure = [&](StringRef attr) {
     auto value = kernel->getAttrOfType<IntegerAttr>(attr);
     return value ? static_cast<double>(value.getInt()) : 0.0;
   };
-  int32_t id = addEntry("kernel", name, figure(kFlopsAttr), figure(kBytesAttr), op.getLoc());
+  int32_t id = addEntry("kernel", name, figure(kFlopsAttr), figure(kBytesAttr),
+                        op.getLoc());
 
   Location loc = module.getLoc();
   builder.setInsertionPointToStart(module.getBody());
-  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {ptr, i64, i64});
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                          {ptr, i64, i64});
   auto declaration = LLVM::LLVMFuncOp::create(builder, loc, name, type);
   declaration.setVisibility_(LLVM::Visibility::Hidden);
-  return addGlobal(key, "launch_" + name,
-                   LLVM::LLVMStructType::getLiteral(context, {ptr, i64, i64, i32, i32}),
-                   [&](OpBuilder &b) -> SmallVector<Value> {
-                     return {LLVM::AddressOfOp::create(b, loc, ptr, name),
-                             LLVM::ConstantOp::create(b, loc, i64, extent.getInt()),
-                             LLVM::ConstantOp::create(b, loc, i64, grain.getInt()),
-                             LLVM::ConstantOp::create(b, loc, i32, id),
-                             LLVM::ConstantOp::create(b, loc, i32, op->getNumOperands())};
-                   });
+  return addGlobal(
+      key, "launch_" + name,
+      LLVM::LLVMStructType::getLiteral(context, {ptr, i64, i64, i32, i32}),
+      [&](OpBuilder &b) -> SmallVector<Value> {
+        return {LLVM::AddressOfOp::create(b, loc, ptr, name),
+                LLVM::ConstantOp::create(b, loc, i64, extent.getInt()),
+                LLVM::ConstantOp::create(b, loc, i64, grain.getInt()),
+                LLVM::ConstantOp::create(b, loc, i32, id),
+                LLVM::ConstantOp::create(b, loc, i32, op->getNumOperands())};
+      });
 }
 
 FailureOr<int32_t> Descriptions::matmul(MatmulOp op) {
@@ -336,18 +353,20 @@ FailureOr<int32_t> Descriptions::matmul(MatmulOp op) {
   if (count > 1)
     os << count << " x ";
   os << m << "x" << n << "x" << k;
-  double width = getBytes(cast<MemRefType>(op.getWritten()[0].getType())) /
-                 cast<MemRefType>(op.getWritten()[0].getType()).getNumElements();
-  int32_t id = addEntry("matmul", name, 2.0 * count * m * n * k,
-                        width * count * (double(m) * k + double(k) * n + double(m) * n),
-                        op.getLoc());
+  double width =
+      getBytes(cast<MemRefType>(op.getWritten()[0].getType())) /
+      cast<MemRefType>(op.getWritten()[0].getType()).getNumElements();
+  int32_t id =
+      addEntry("matmul", name, 2.0 * count * m * n * k,
+               width * count * (double(m) * k + double(k) * n + double(m) * n),
+               op.getLoc());
   Location loc = module.getLoc();
   SmallVector<Type> fields(numbers.size(), i64);
   fields.append(6, i32);
   fields.append(2, f64);
   return addGlobal(
-      key, "matmul_" + Twine(id), LLVM::LLVMStructType::getLiteral(context, fields),
-      [&](OpBuilder &b) {
+      key, "matmul_" + Twine(id),
+      LLVM::LLVMStructType::getLiteral(context, fields), [&](OpBuilder &b) {
         SmallVector<Value> values;
         for (int64_t number : numbers)
           values.push_back(LLVM::ConstantOp::create(b, loc, i64, number));
@@ -377,7 +396,8 @@ FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
     return it->second;
 
   int32_t id = transfers.size();
-  NamedAttrList entry(op.getAbout() ? *op.getAbout() : DictionaryAttr::get(context));
+  NamedAttrList entry(op.getAbout() ? *op.getAbout()
+                                    : DictionaryAttr::get(context));
   entry.set("loc", builder.getStringAttr(locationText(op.getLoc())));
   transfers.push_back(entry.getDictionary(context));
 
@@ -392,35 +412,38 @@ FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
     builder.setInsertionPointToStart(module.getBody());
     auto array = LLVM::LLVMArrayType::get(i64, targets->size());
     LLVM::GlobalOp::create(
-        builder, loc, array, /*isConstant=*/true, LLVM::Linkage::Internal, targetsName,
-        DenseElementsAttr::get(RankedTensorType::get(targets->size(), i64), *targets));
+        builder, loc, array, /*isConstant=*/true, LLVM::Linkage::Internal,
+        targetsName,
+        DenseElementsAttr::get(RankedTensorType::get(targets->size(), i64),
+                               *targets));
   }
   SmallVector<Type> fields(6, i32);
   fields.append(2 * SHEAF_GROUP_AXES + 4, i64);
   fields.push_back(ptr);
-  return addGlobal(key, "collective_" + Twine(id),
-                   LLVM::LLVMStructType::getLiteral(context, fields), [&](OpBuilder &b) {
-                     SmallVector<Value> values;
-                     auto add = [&](Type type, int64_t number) {
-                       values.push_back(LLVM::ConstantOp::create(b, loc, type, number));
-                     };
-                     for (int32_t number :
-                          {static_cast<int32_t>(op.getKind()),
-                           static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
-                           static_cast<int32_t>(*element), id, axes, 0})
-                       add(i32, number);
-                     for (int64_t number : llvm::concat<int64_t>(sizes, strides))
-                       add(i64, number);
-                     for (int64_t number :
-                          {type.getNumElements(), static_cast<int64_t>(op.getCut()),
-                           static_cast<int64_t>(op.getJoin()),
-                           static_cast<int64_t>(op.getRoot())})
-                       add(i64, number);
-                     values.push_back(
-                         targets ? Value(LLVM::AddressOfOp::create(b, loc, ptr, targetsName))
-                                 : Value(LLVM::ZeroOp::create(b, loc, ptr)));
-                     return values;
-                   });
+  return addGlobal(
+      key, "collective_" + Twine(id),
+      LLVM::LLVMStructType::getLiteral(context, fields), [&](OpBuilder &b) {
+        SmallVector<Value> values;
+        auto add = [&](Type type, int64_t number) {
+          values.push_back(LLVM::ConstantOp::create(b, loc, type, number));
+        };
+        for (int32_t number :
+             {static_cast<int32_t>(op.getKind()),
+              static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
+              static_cast<int32_t>(*element), id, axes, 0})
+          add(i32, number);
+        for (int64_t number : llvm::concat<int64_t>(sizes, strides))
+          add(i64, number);
+        for (int64_t number :
+             {type.getNumElements(), static_cast<int64_t>(op.getCut()),
+              static_cast<int64_t>(op.getJoin()),
+              static_cast<int64_t>(op.getRoot())})
+          add(i64, number);
+        values.push_back(
+            targets ? Value(LLVM::AddressOfOp::create(b, loc, ptr, targetsName))
+                    : Value(LLVM::ZeroOp::create(b, loc, ptr)));
+        return values;
+      });
 }
 
 //===----------------------------------------------------------------------===//
@@ -435,28 +458,31 @@ LogicalResult HostWriter::run() {
   // Context, buffers, scratch memory.
   auto body = LLVM::LLVMFuncOp::create(
       builder, loc, bodyName(function.getName()),
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context), {ptr, ptr, ptr}),
+      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(context),
+                                  {ptr, ptr, ptr}),
       LLVM::Linkage::Internal);
   Block *block = body.addEntryBlock(builder);
   builder.setInsertionPointToStart(block);
   contextArgument = block->getArgument(0);
   buffers = block->getArgument(1);
   scratch = block->getArgument(2);
-  // Arguments come in order, but those of an entry that stand for one buffer, which
-  // is updated in place, are one.
+  // Arguments come in order, but those of an entry that stand for one buffer,
+  // which is updated in place, are one.
   auto entry = function->getAttrOfType<ArrayAttr>(kEntryAttr);
   llvm::DenseMap<std::pair<Attribute, Attribute>, int64_t> indices;
   for (BlockArgument argument : function.getArguments()) {
     int64_t index = argument.getArgNumber();
     if (entry) {
       auto parts = cast<ArrayAttr>(entry[index]);
-      index = indices.try_emplace({parts[0], parts[1]}, indices.size()).first->second;
+      index = indices.try_emplace({parts[0], parts[1]}, indices.size())
+                  .first->second;
     }
     places[argument] = {index, 0, nullptr};
   }
   if (static_cast<int64_t>(function.getNumArguments()) >= kMostBases)
     return function.emitError("has ")
-           << function.getNumArguments() << " arguments, expected fewer than " << kMostBases;
+           << function.getNumArguments() << " arguments, expected fewer than "
+           << kMostBases;
 
   // One array on the stack serves all operations that move with a loop.
   int64_t most = 0;
@@ -477,8 +503,8 @@ LogicalResult HostWriter::run() {
     auto words = DenseElementsAttr::get(
         RankedTensorType::get({static_cast<int64_t>(program.size())}, i64),
         ArrayRef<int64_t>(program));
-    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true, LLVM::Linkage::Internal,
-                           programName(), words);
+    LLVM::GlobalOp::create(builder, loc, type, /*isConstant=*/true,
+                           LLVM::Linkage::Internal, programName(), words);
   }
   if (entry)
     writeEntry(body);
@@ -488,8 +514,9 @@ LogicalResult HostWriter::run() {
 void HostWriter::writeEntry(LLVM::LLVMFuncOp body) {
   Location loc = function.getLoc();
   builder.setInsertionPointAfter(body);
-  auto wrapper = LLVM::LLVMFuncOp::create(builder, loc, ("sheaf_" + function.getName()).str(),
-                                          LLVM::LLVMFunctionType::get(i32, ptr));
+  auto wrapper = LLVM::LLVMFuncOp::create(
+      builder, loc, ("sheaf_" + function.getName()).str(),
+      LLVM::LLVMFunctionType::get(i32, ptr));
   Block *block = wrapper.addEntryBlock(builder);
   builder.setInsertionPointToStart(block);
   Value argument = block->getArgument(0);
@@ -509,7 +536,8 @@ LogicalResult HostWriter::writeBlock(Block &block) {
 
 LogicalResult HostWriter::writeLoop(scf::ForOp loop) {
   if (loop.getNumResults() > 0)
-    return loop.emitOpError("carries values; loops of this floor carry buffers only");
+    return loop.emitOpError(
+        "carries values; loops of this floor carry buffers only");
   flush();
   Location loc = loop.getLoc();
   Block *before = builder.getInsertionBlock();
@@ -521,8 +549,8 @@ LogicalResult HostWriter::writeLoop(scf::ForOp loop) {
   LLVM::BrOp::create(builder, loc, values.lookup(loop.getLowerBound()), head);
   builder.setInsertionPointToEnd(head);
   Value index = head->getArgument(0);
-  Value more = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::slt, index,
-                                    values.lookup(loop.getUpperBound()));
+  Value more = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::slt,
+                                    index, values.lookup(loop.getUpperBound()));
   LLVM::CondBrOp::create(builder, loc, more, body, after);
   builder.setInsertionPointToEnd(body);
   values[loop.getInductionVar()] = index;
@@ -543,16 +571,19 @@ void HostWriter::flush() {
   Location loc = function.getLoc();
   Value start = LLVM::AddressOfOp::create(builder, loc, ptr, programName());
   auto at = [&](size_t word) -> Value {
-    return LLVM::GEPOp::create(builder, loc, ptr, i64, start,
-                               ValueRange(number(loc, static_cast<int64_t>(word))));
+    return LLVM::GEPOp::create(
+        builder, loc, ptr, i64, start,
+        ValueRange(number(loc, static_cast<int64_t>(word))));
   };
-  LLVM::CallOp::create(
-      builder, loc, TypeRange(), kRunName,
-      ValueRange{contextArgument, buffers, scratch, at(begin), at(program.size())});
+  LLVM::CallOp::create(builder, loc, TypeRange(), kRunName,
+                       ValueRange{contextArgument, buffers, scratch, at(begin),
+                                  at(program.size())});
   begin = program.size();
 }
 
-LogicalResult HostWriter::writeInstruction(Operation *op, Instruction instruction, int64_t what,
+LogicalResult HostWriter::writeInstruction(Operation *op,
+                                           Instruction instruction,
+                                           int64_t what,
                                            ArrayRef<Place> operands) {
   if (llvm::any_of(operands, [](const Place &place) { return place.more; })) {
     flush();
@@ -576,25 +607,29 @@ LogicalResult HostWriter::writeInstruction(Operation *op, Instruction instructio
 void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
                            ArrayRef<Place> operands) {
   Location loc = op->getLoc();
-  auto pointers =
-      llvm::map_to_vector(operands, [&](const Place &place) { return pointer(loc, place); });
+  auto pointers = llvm::map_to_vector(
+      operands, [&](const Place &place) { return pointer(loc, place); });
   auto store = [&] {
     for (auto [i, value] : llvm::enumerate(pointers))
       LLVM::StoreOp::create(builder, loc, value, element(loc, table, i));
   };
   auto description = [&]() -> Value {
-    return LLVM::AddressOfOp::create(builder, loc, ptr, descriptions.nameOf(what));
+    return LLVM::AddressOfOp::create(builder, loc, ptr,
+                                     descriptions.nameOf(what));
   };
   switch (instruction) {
   case Instruction::Launch:
     store();
     return callDevice(loc, kLaunch, {description(), table});
   case Instruction::Matmul:
-    return callDevice(loc, kMatmul, {description(), pointers[0], pointers[1], pointers[2]});
+    return callDevice(loc, kMatmul,
+                      {description(), pointers[0], pointers[1], pointers[2]});
   case Instruction::Copy:
-    return callDevice(loc, kCopy, {pointers[1], pointers[0], number(loc, what)});
+    return callDevice(loc, kCopy,
+                      {pointers[1], pointers[0], number(loc, what)});
   case Instruction::Collective:
-    return transfer(builder, loc, contextArgument, description(), pointers[0], pointers[1]);
+    return transfer(builder, loc, contextArgument, description(), pointers[0],
+                    pointers[1]);
   case Instruction::Call:
     store();
     LLVM::CallOp::create(builder, loc, TypeRange(),
@@ -606,7 +641,8 @@ void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
 LogicalResult HostWriter::writeOp(Operation *op) {
   Location loc = op->getLoc();
   auto placesOf = [&](ValueRange buffers) {
-    return llvm::map_to_vector(buffers, [&](Value b) { return places.lookup(b); });
+    return llvm::map_to_vector(buffers,
+                               [&](Value b) { return places.lookup(b); });
   };
   if (auto constant = dyn_cast<arith::ConstantIndexOp>(op)) {
     values[constant] = number(loc, constant.value());
@@ -626,10 +662,13 @@ LogicalResult HostWriter::writeOp(Operation *op) {
   }
   if (auto part = dyn_cast<PartOp>(op)) {
     Place place = places.lookup(part.getSource());
-    Value bytes = LLVM::MulOp::create(builder, loc, values.lookup(part.getIndex()),
-                                      number(loc, getBytes(part.getType())));
+    Value bytes =
+        LLVM::MulOp::create(builder, loc, values.lookup(part.getIndex()),
+                            number(loc, getBytes(part.getType())));
     place.more =
-        place.more ? LLVM::AddOp::create(builder, loc, place.more, bytes).getResult() : bytes;
+        place.more
+            ? LLVM::AddOp::create(builder, loc, place.more, bytes).getResult()
+            : bytes;
     places[part] = place;
     return success();
   }
@@ -655,19 +694,22 @@ LogicalResult HostWriter::writeOp(Operation *op) {
                             placesOf(collective->getOperands()));
   }
   if (auto copy = dyn_cast<CopyOp>(op))
-    return writeInstruction(op, Instruction::Copy,
-                            getBytes(cast<MemRefType>(copy.getRead()[0].getType())),
-                            placesOf(copy->getOperands()));
+    return writeInstruction(
+        op, Instruction::Copy,
+        getBytes(cast<MemRefType>(copy.getRead()[0].getType())),
+        placesOf(copy->getOperands()));
   if (auto call = dyn_cast<exec::CallOp>(op)) {
     if (!call.getScratch())
       return op->emitOpError("is not placed; run exec-place first");
     SmallVector<Place> operands = placesOf(call->getOperands());
     operands.push_back({-1, static_cast<int64_t>(*call.getScratch()), nullptr});
-    return writeInstruction(op, Instruction::Call, functions.lookup(call.getCallee()), operands);
+    return writeInstruction(op, Instruction::Call,
+                            functions.lookup(call.getCallee()), operands);
   }
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return writeLoop(loop);
-  return op->emitOpError("has no host code; expected ops of exec, scf.for or index constants");
+  return op->emitOpError(
+      "has no host code; expected ops of exec, scf.for or index constants");
 }
 
 namespace {

@@ -53,25 +53,27 @@ private:
 };
 } // namespace
 
-void sheaf::transfer(OpBuilder &builder, Location loc, Value context, Value description,
-                     Value send, Value receive) {
+void sheaf::transfer(OpBuilder &builder, Location loc, Value context,
+                     Value description, Value send, Value receive) {
   MLIRContext *mlirContext = builder.getContext();
-  Type ptr = LLVM::LLVMPointerType::get(mlirContext), i64 = builder.getI64Type();
+  Type ptr = LLVM::LLVMPointerType::get(mlirContext),
+       i64 = builder.getI64Type();
   auto field = [&](Value base, int32_t index) -> Value {
-    Value address =
-        LLVM::GEPOp::create(builder, loc, ptr, ptr, base, ArrayRef<LLVM::GEPArg>{index});
+    Value address = LLVM::GEPOp::create(builder, loc, ptr, ptr, base,
+                                        ArrayRef<LLVM::GEPArg>{index});
     return LLVM::LoadOp::create(builder, loc, ptr, address);
   };
   Value communicator = field(context, kCommunicator);
   Value handle =
-      LLVM::CallOp::create(builder, loc, LLVM::LLVMFunctionType::get(i64, {ptr, ptr, ptr, ptr}),
-                           ValueRange{field(communicator, kStart), context, description, send,
-                                      receive})
+      LLVM::CallOp::create(
+          builder, loc, LLVM::LLVMFunctionType::get(i64, {ptr, ptr, ptr, ptr}),
+          ValueRange{field(communicator, kStart), context, description, send,
+                     receive})
           .getResult();
-  LLVM::CallOp::create(
-      builder, loc,
-      LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(mlirContext), {ptr, i64}),
-      ValueRange{field(communicator, kWait), context, handle});
+  LLVM::CallOp::create(builder, loc,
+                       LLVM::LLVMFunctionType::get(
+                           LLVM::LLVMVoidType::get(mlirContext), {ptr, i64}),
+                       ValueRange{field(communicator, kWait), context, handle});
 }
 
 void LoopWriter::run(int64_t mostPointers) {
@@ -148,7 +150,8 @@ void LoopWriter::run(int64_t mostPointers) {
       ArrayRef<APInt>{code(Instruction::Launch), code(Instruction::Matmul),
                       code(Instruction::Copy), code(Instruction::Collective)},
       BlockRange({launch, matmul, copy, collective}),
-      ArrayRef<ValueRange>{ValueRange(), ValueRange(), ValueRange(), ValueRange()});
+      ArrayRef<ValueRange>{ValueRange(), ValueRange(), ValueRange(),
+                           ValueRange()});
   auto operand = [&](int i) { return load(ptr, element(ptr, table, i)); };
   auto callDevice = [&](Block *block, DeviceField field,
                         function_ref<SmallVector<Value>()> arguments) {
@@ -168,7 +171,8 @@ void LoopWriter::run(int64_t mostPointers) {
     return {sheafContext, operand(1), operand(0), what};
   });
   builder.setInsertionPointToStart(collective);
-  transfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what), operand(0), operand(1));
+  transfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what),
+           operand(0), operand(1));
   LLVM::BrOp::create(builder, loc, ValueRange(), done);
   builder.setInsertionPointToStart(callFunction);
   Value callee = fromTable(kFunctionsName, what);

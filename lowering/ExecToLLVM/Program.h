@@ -6,10 +6,10 @@
 // loop.
 //
 // An instruction is [operation | pointers << 8, what, a word for each pointer].
-// What: the index of the launch's, product's or transfer's description, the bytes of a
-// copy, the index of the function called. A pointer is [base << 40 | offset in
-// bytes], where base 0 is the scratch memory and base i + 1 is buffer i of the
-// function. A call has the callee's scratch memory behind its buffers.
+// What: the index of the launch's, product's or transfer's description, the
+// bytes of a copy, the index of the function called. A pointer is [base << 40 |
+// offset in bytes], where base 0 is the scratch memory and base i + 1 is buffer
+// i of the function. A call has the callee's scratch memory behind its buffers.
 //
 //===----------------------------------------------------------------------===//
 

@@ -22,9 +22,11 @@ Strides sheaf::rowMajor(ArrayRef<int64_t> shape) {
   return strides;
 }
 
-std::optional<Strides> sheaf::reshapeStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> strides,
+std::optional<Strides> sheaf::reshapeStrides(ArrayRef<int64_t> from,
+                                             ArrayRef<int64_t> strides,
                                              ArrayRef<int64_t> to) {
-  // Dimensions of more than one element, joined where they lie behind one another.
+  // Dimensions of more than one element, joined where they lie behind one
+  // another.
   SmallVector<std::pair<int64_t, int64_t>> parts; // size, stride
   for (auto [size, stride] : llvm::zip_equal(from, strides)) {
     if (size == 1)
@@ -53,10 +55,12 @@ std::optional<Strides> sheaf::reshapeStrides(ArrayRef<int64_t> from, ArrayRef<in
 }
 
 /// The strides of a tensor, by letter.
-static void addStrides(StringRef letters, ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
-                       int tensor, SmallVectorImpl<std::pair<char, Dim>> &dims) {
+static void addStrides(StringRef letters, ArrayRef<int64_t> shape,
+                       ArrayRef<int64_t> strides, int tensor,
+                       SmallVectorImpl<std::pair<char, Dim>> &dims) {
   for (int i = static_cast<int>(letters.size()) - 1; i >= 0; --i) {
-    auto it = llvm::find_if(dims, [&](auto &entry) { return entry.first == letters[i]; });
+    auto it = llvm::find_if(
+        dims, [&](auto &entry) { return entry.first == letters[i]; });
     if (it == dims.end()) {
       dims.push_back({letters[i], Dim{shape[i], {0, 0, 0}}});
       it = dims.end() - 1;
@@ -94,17 +98,19 @@ std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum) {
   auto plain = [](Value value) {
     return rowMajor(cast<RankedTensorType>(value.getType()).getShape());
   };
-  return planMatmul(einsum, {plain(einsum.getInputs()[0]), plain(einsum.getInputs()[1]),
-                             plain(einsum.getResult())});
+  return planMatmul(einsum,
+                    {plain(einsum.getInputs()[0]), plain(einsum.getInputs()[1]),
+                     plain(einsum.getResult())});
 }
 
-std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum,
-                                            const std::array<Strides, 3> &strides) {
+std::optional<MatmulPlan>
+sheaf::planMatmul(nn::EinsumOp einsum, const std::array<Strides, 3> &strides) {
   if (einsum.getInputs().size() != 2)
     return std::nullopt;
-  RankedTensorType types[3] = {cast<RankedTensorType>(einsum.getInputs()[0].getType()),
-                               cast<RankedTensorType>(einsum.getInputs()[1].getType()),
-                               einsum.getType()};
+  RankedTensorType types[3] = {
+      cast<RankedTensorType>(einsum.getInputs()[0].getType()),
+      cast<RankedTensorType>(einsum.getInputs()[1].getType()),
+      einsum.getType()};
   for (RankedTensorType type : types)
     if (type.getElementType() != types[0].getElementType() ||
         !isa<Float32Type, Float64Type>(type.getElementType()))
@@ -142,7 +148,8 @@ std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum,
     auto oneIsUnit = [](const Dim &x, const Dim &y, int t) {
       return x.size == 1 || y.size == 1 || x.stride[t] == 1 || y.stride[t] == 1;
     };
-    return (n.size == 1 || n.stride[2] == 1) && oneIsUnit(m, k, A) && oneIsUnit(k, n, B);
+    return (n.size == 1 || n.stride[2] == 1) && oneIsUnit(m, k, A) &&
+           oneIsUnit(k, n, B);
   };
   SmallVector<Dim> rowChoices(rows), columnChoices(columns);
   rowChoices.push_back(unit);
@@ -153,8 +160,8 @@ std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum,
     for (const Dim &c : columnChoices)
       for (bool swapped : {false, true}) {
         const Dim &m = swapped ? c : r, &n = swapped ? r : c;
-        size_t batches = batch.size() + rows.size() - (r.size > 1) + columns.size() -
-                         (c.size > 1);
+        size_t batches = batch.size() + rows.size() - (r.size > 1) +
+                         columns.size() - (c.size > 1);
         int64_t work = m.size * n.size;
         if (batches <= 3 && work > best && fits(m, n, swapped)) {
           best = work;
@@ -197,7 +204,9 @@ std::optional<MatmulPlan> sheaf::planMatmul(nn::EinsumOp einsum,
       return std::nullopt;
     plan.ldc = 1;
   }
-  llvm::sort(batch, [](const Dim &x, const Dim &y) { return x.stride[2] > y.stride[2]; });
+  llvm::sort(batch, [](const Dim &x, const Dim &y) {
+    return x.stride[2] > y.stride[2];
+  });
   for (const Dim &dim : batch) {
     plan.batch.push_back(dim.size);
     plan.strides[0].push_back(dim.stride[A]);

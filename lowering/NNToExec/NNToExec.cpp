@@ -80,8 +80,8 @@ static std::optional<int32_t> scalarNumber(Value value) {
   return *constant.getValue().getValues<int32_t>().begin();
 }
 
-/// Whether an op may write `result` over its operand `value`: it reads each element
-/// before it writes the one at the same place.
+/// Whether an op may write `result` over its operand `value`: it reads each
+/// element before it writes the one at the same place.
 static bool mayOverwrite(Operation *op, Value value, Value result) {
   if (value.getType() != result.getType())
     return false;
@@ -96,7 +96,8 @@ static bool mayOverwrite(Operation *op, Value value, Value result) {
     return false;
   }
   if (!fused)
-    return op->hasTrait<nn::ElementwiseTrait>() || isa<nn::AdamWOp, nn::SGDOp>(op);
+    return op->hasTrait<nn::ElementwiseTrait>() ||
+           isa<nn::AdamWOp, nn::SGDOp>(op);
   ArrayRef<int64_t> pairs = fused.getInPlace().value_or(ArrayRef<int64_t>());
   int64_t number = cast<OpResult>(result).getResultNumber();
   bool all = false;
@@ -124,7 +125,8 @@ static std::string kernelName(ArrayRef<Operation *> ops) {
   for (int wanted = 0; wanted < 3 && names.size() < 3; ++wanted)
     for (Operation *op : ops) {
       StringRef name = op->getName().stripDialect();
-      if (names.size() < 3 && rank(op) == wanted && !llvm::is_contained(names, name) &&
+      if (names.size() < 3 && rank(op) == wanted &&
+          !llvm::is_contained(names, name) &&
           (!isConstant(op) || ops.size() == 1))
         names.push_back(name);
     }
@@ -142,7 +144,8 @@ public:
   }
 
   /// The kernel that computes `outputs` from `inputs` by `ops`, in order.
-  func::FuncOp getOrCreate(ArrayRef<Operation *> ops, ValueRange inputs, ValueRange outputs) {
+  func::FuncOp getOrCreate(ArrayRef<Operation *> ops, ValueRange inputs,
+                           ValueRange outputs) {
     OpBuilder builder(module.getContext());
     Operation *named = ops.back();
     auto kernel = func::FuncOp::create(
@@ -164,18 +167,21 @@ public:
     func::ReturnOp::create(builder, named->getLoc(), results);
     kernel->setAttr(kKernelAttr, builder.getUnitAttr());
 
-    // Printed text would tell kernels apart, too, but takes longer than all the rest.
+    // Printed text would tell kernels apart, too, but takes longer than all the
+    // rest.
     llvm::hash_code hash = hash_value(Type(kernel.getFunctionType()));
     for (Operation &op : *body)
-      hash = llvm::hash_combine(
-          hash, OperationEquivalence::computeHash(
-                    &op, OperationEquivalence::ignoreHashValue,
-                    OperationEquivalence::ignoreHashValue, OperationEquivalence::IgnoreLocations));
+      hash = llvm::hash_combine(hash,
+                                OperationEquivalence::computeHash(
+                                    &op, OperationEquivalence::ignoreHashValue,
+                                    OperationEquivalence::ignoreHashValue,
+                                    OperationEquivalence::IgnoreLocations));
     SmallVector<func::FuncOp, 1> &known = byStructure[hash];
     for (func::FuncOp other : known)
       if (other.getFunctionType() == kernel.getFunctionType() &&
-          OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &kernel.getBody(),
-                                                     OperationEquivalence::IgnoreLocations)) {
+          OperationEquivalence::isRegionEquivalentTo(
+              &other.getBody(), &kernel.getBody(),
+              OperationEquivalence::IgnoreLocations)) {
         kernel->erase();
         return other;
       }
@@ -255,13 +261,14 @@ private:
   void dropParts(nn::ConcatenateOp concat);
   Value flat(Value buffer, int64_t offset);
   /// Launches the kernel that computes `results` from `inputs` by `ops`.
-  void launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs, ValueRange results);
+  void launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs,
+              ValueRange results);
   void launchKernel(Operation *op, func::FuncOp kernel, ValueRange inputs,
                     ValueRange results);
   ArrayAttr entryBuffers();
 
-  /// The numbers of streams that the function names, in one buffer, and where each
-  /// stands: kernels that differ in nothing but their stream are one.
+  /// The numbers of streams that the function names, in one buffer, and where
+  /// each stands: kernels that differ in nothing but their stream are one.
   Value streams;
   std::map<int32_t, int64_t> streamPlaces;
 
@@ -280,8 +287,8 @@ private:
 
 } // namespace
 
-/// Whether the operand is the stream of random numbers of `user`, or may be one in
-/// the layer that `user` calls, and the table has it.
+/// Whether the operand is the stream of random numbers of `user`, or may be one
+/// in the layer that `user` calls, and the table has it.
 bool FunctionLowering::isStream(Operation *user, Value operand) {
   std::optional<int32_t> number = scalarNumber(operand);
   if (!number || !streamPlaces.contains(*number))
@@ -311,7 +318,8 @@ void FunctionLowering::makeStreams() {
   auto type = RankedTensorType::get(list.size(), builder.getI32Type());
   OpBuilder scratch(function.getContext());
   OwningOpRef<nn::ConstantOp> table = nn::ConstantOp::create(
-      scratch, function.getLoc(), DenseElementsAttr::get(type, ArrayRef<int32_t>(list)));
+      scratch, function.getLoc(),
+      DenseElementsAttr::get(type, ArrayRef<int32_t>(list)));
   streams = lookup(table->getResult());
 }
 
@@ -319,7 +327,8 @@ void FunctionLowering::makeStreams() {
 Value FunctionLowering::streamOf(Value constant) {
   auto type = MemRefType::get({}, builder.getI32Type());
   return ViewOp::create(builder, constant.getLoc(), type, streams,
-                        streamPlaces.at(*scalarNumber(constant)) * getBytes(type));
+                        streamPlaces.at(*scalarNumber(constant)) *
+                            getBytes(type));
 }
 
 /// The buffer of a tensor that is read. A constant gets one by a kernel.
@@ -331,8 +340,8 @@ Value FunctionLowering::lookup(Value tensor) {
   assert(isConstant(op) && "tensor without a buffer");
   // At the point of use, not remembered: a loop's body must not own it.
   func::FuncOp kernel = kernels.getOrCreate(op, {}, tensor);
-  Value buffer = BufferOp::create(builder, op->getLoc(), bufferType(tensor.getType()),
-                                  IntegerAttr());
+  Value buffer = BufferOp::create(builder, op->getLoc(),
+                                  bufferType(tensor.getType()), IntegerAttr());
   auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
                                    FlatSymbolRefAttr::get(kernel));
   LaunchOp::create(builder, op->getLoc(), symbol, ValueRange(), buffer);
@@ -343,8 +352,8 @@ Value FunctionLowering::lookup(Value tensor) {
 Value FunctionLowering::destination(Value tensor) {
   Value buffer = wanted.lookup(tensor);
   if (!buffer)
-    buffer = BufferOp::create(builder, tensor.getLoc(), bufferType(tensor.getType()),
-                              IntegerAttr());
+    buffer = BufferOp::create(builder, tensor.getLoc(),
+                              bufferType(tensor.getType()), IntegerAttr());
   buffers[tensor] = buffer;
   return buffer;
 }
@@ -372,7 +381,8 @@ bool FunctionLowering::isLastAccess(Value tensor, Operation *writer) {
 
 /// Whether `result`, computed in `block`, may be written straight over
 /// `overwritten`, which was there when the block began.
-bool FunctionLowering::mayWriteInto(Value result, Value overwritten, Block *block) {
+bool FunctionLowering::mayWriteInto(Value result, Value overwritten,
+                                    Block *block) {
   Operation *writer = result.getDefiningOp();
   if (!writer || writer->getBlock() != block)
     return false;
@@ -383,27 +393,29 @@ bool FunctionLowering::mayWriteInto(Value result, Value overwritten, Block *bloc
     return true;
   if (!isLastAccess(overwritten, writer))
     return false;
-  // The writer may read the old bytes only element by element, and not by way of
-  // a view.
+  // The writer may read the old bytes only element by element, and not by way
+  // of a view.
   for (Value operand : writer->getOperands())
     if (getViewed(operand) == overwritten &&
         (operand != overwritten || !mayOverwrite(writer, operand, result)))
       return false;
   // Nested ops (a loop's body) may read it as well.
   WalkResult reads = writer->walk([&](Operation *op) {
-    return op != writer && llvm::is_contained(llvm::map_range(op->getOperands(), getViewed),
-                                              overwritten)
+    return op != writer && llvm::is_contained(
+                               llvm::map_range(op->getOperands(), getViewed),
+                               overwritten)
                ? WalkResult::interrupt()
                : WalkResult::advance();
   });
   return !reads.wasInterrupted();
 }
 
-/// [kind, name] of an argument or result of an entry; a third attribute says more
-/// where there is more to say.
+/// [kind, name] of an argument or result of an entry; a third attribute says
+/// more where there is more to say.
 static ArrayAttr bufferName(Builder &builder, StringRef kind, const Twine &name,
                             Attribute info = {}) {
-  SmallVector<Attribute, 3> parts{builder.getStringAttr(kind), builder.getStringAttr(name)};
+  SmallVector<Attribute, 3> parts{builder.getStringAttr(kind),
+                                  builder.getStringAttr(name)};
   if (info)
     parts.push_back(info);
   return builder.getArrayAttr(parts);
@@ -429,27 +441,35 @@ ArrayAttr FunctionLowering::entryBuffers() {
     names.back() = builder.getArrayAttr(parts);
   };
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
-      names.push_back(bufferName(builder, "parameter", param.getName().getValue(), param));
-    else if (auto role = function.getArgAttrOfType<StringAttr>(i, nn::kBatchAttr))
+    if (auto param =
+            function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+      names.push_back(
+          bufferName(builder, "parameter", param.getName().getValue(), param));
+    else if (auto role =
+                 function.getArgAttrOfType<StringAttr>(i, nn::kBatchAttr))
       names.push_back(bufferName(builder, "batch", role.getValue()));
     else if (function.getArgAttr(i, nn::kRngAttr))
       names.push_back(bufferName(builder, "rng", "rng"));
     else if (function.getArgAttr(i, kCoordinatesAttr))
       names.push_back(bufferName(builder, "coordinates", "coordinates"));
-    else if (auto scalar = function.getArgAttrOfType<StringAttr>(i, nn::kScalarAttr))
-      names.push_back(bufferName(builder, scalar.getValue() == "step" ? "step" : "scalar",
-                                 scalar.getValue(), function.getArgAttr(i, "nn.default")));
-    else if (auto state = function.getArgAttrOfType<ArrayAttr>(i, nn::kStateAttr))
+    else if (auto scalar =
+                 function.getArgAttrOfType<StringAttr>(i, nn::kScalarAttr))
+      names.push_back(
+          bufferName(builder, scalar.getValue() == "step" ? "step" : "scalar",
+                     scalar.getValue(), function.getArgAttr(i, "nn.default")));
+    else if (auto state =
+                 function.getArgAttrOfType<ArrayAttr>(i, nn::kStateAttr))
       names.push_back(state);
     else if (auto name = function.getArgAttrOfType<StringAttr>(i, "nn.name"))
-      names.push_back(bufferName(builder, "input", entry + "." + name.getValue()));
+      names.push_back(
+          bufferName(builder, "input", entry + "." + name.getValue()));
     else
       names.push_back(bufferName(builder, "input", entry + ".arg" + Twine(i)));
     addLayout(function.getArgAttr(i, kLayoutAttr));
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    if (auto result = function.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr))
+    if (auto result =
+            function.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr))
       names.push_back(result);
     else
       names.push_back(bufferName(builder, "output", entry + ".out" + Twine(i)));
@@ -475,21 +495,24 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (Attribute result = function.getResultAttr(i, nn::kResultAttr)) {
       auto pair = dyn_cast<ArrayAttr>(result);
-      if (!pair || pair.size() != 2 || !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
+      if (!pair || pair.size() != 2 ||
+          !llvm::all_of(pair, llvm::IsaPred<StringAttr>))
         return function.emitError("result ")
                << i << " has nn.result = " << result
                << ", expected [\"kind of buffer\", \"name\"]";
     }
   builder.setInsertionPoint(function);
-  auto lowered = func::FuncOp::create(builder, function.getLoc(), function.getName(),
-                                      builder.getFunctionType(types, {}));
+  auto lowered =
+      func::FuncOp::create(builder, function.getLoc(), function.getName(),
+                           builder.getFunctionType(types, {}));
   lowered.setVisibility(function.getVisibility());
   ArrayAttr entry = entryBuffers();
   if (function.isPublic())
     lowered->setAttr(kEntryAttr, entry);
   if (function->hasAttr(nn::kLayerAttr))
     lowered->setAttr(nn::kLayerAttr, builder.getUnitAttr());
-  lowered->setAttr(kReadCountAttr, builder.getI64IntegerAttr(function.getNumArguments()));
+  lowered->setAttr(kReadCountAttr,
+                   builder.getI64IntegerAttr(function.getNumArguments()));
 
   Block *body = lowered.addEntryBlock();
   builder.setInsertionPointToStart(body);
@@ -514,12 +537,14 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
       auto [it, isNew] = writtenAs.try_emplace(identity, i);
       if (!isNew)
         return function.emitError("results ")
-               << it->second << " and " << i << " are both the " << identity.first << " "
-               << identity.second << "; give each a name of its own (nn.result)";
+               << it->second << " and " << i << " are both the "
+               << identity.first << " " << identity.second
+               << "; give each a name of its own (nn.result)";
       readers = readAs.lookup(identity);
     }
     Value overwritten = readers.empty() ? Value() : readers.front();
-    if (auto pairs = function->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
+    if (auto pairs =
+            function->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
       for (int64_t p = 0; p + 1 < pairs.size(); p += 2)
         if (pairs[p] == static_cast<int64_t>(i))
           overwritten = function.getArgument(pairs[p + 1]);
@@ -539,8 +564,8 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
       continue;
     Value from = lookup(value);
     if (isa<BlockArgument>(getBase(from)) && function.isPublic()) {
-      Value safe = BufferOp::create(builder, value.getLoc(), bufferType(value.getType()),
-                                    IntegerAttr());
+      Value safe = BufferOp::create(builder, value.getLoc(),
+                                    bufferType(value.getType()), IntegerAttr());
       copy(terminator.getLoc(), from, safe);
       from = safe;
     }
@@ -553,9 +578,10 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
 }
 
 /// Has `value` computed in `buffer`, over `overwritten` where that is given;
-/// false where that cannot be. Remembers it for the tensor that `value` shares its
-/// bytes with, and for those that lead to it in place.
-bool FunctionLowering::want(Value value, Value buffer, Value overwritten, Block *block) {
+/// false where that cannot be. Remembers it for the tensor that `value` shares
+/// its bytes with, and for those that lead to it in place.
+bool FunctionLowering::want(Value value, Value buffer, Value overwritten,
+                            Block *block) {
   Value root = value;
   while (auto reshape = root.getDefiningOp<nn::ReshapeOp>())
     root = reshape.getInput();
@@ -575,8 +601,9 @@ bool FunctionLowering::want(Value value, Value buffer, Value overwritten, Block 
     Operation *op = now.getDefiningOp();
     Value next;
     for (Value operand : op->getOperands())
-      if (operand != now && mayOverwrite(op, operand, now) && !wanted.contains(operand) &&
-          getViewed(operand) == operand && mayWriteInto(operand, overwritten, block) &&
+      if (operand != now && mayOverwrite(op, operand, now) &&
+          !wanted.contains(operand) && getViewed(operand) == operand &&
+          mayWriteInto(operand, overwritten, block) &&
           isLastAccess(operand, op)) {
         next = operand;
         break;
@@ -596,7 +623,8 @@ Value FunctionLowering::flat(Value buffer, int64_t offset) {
   if (offset == 0)
     return buffer;
   auto type = cast<MemRefType>(buffer.getType());
-  auto rest = MemRefType::get({type.getNumElements() - offset}, type.getElementType());
+  auto rest =
+      MemRefType::get({type.getNumElements() - offset}, type.getElementType());
   int64_t width = getBytes(type) / type.getNumElements();
   return ViewOp::create(builder, buffer.getLoc(), rest, buffer, offset * width);
 }
@@ -604,8 +632,11 @@ Value FunctionLowering::flat(Value buffer, int64_t offset) {
 /// Follows slices, transposes and reshapes to the tensor of which `value` is a
 /// part. Counts those that would be copies.
 static Strided traceParts(Value value, int &copies) {
-  auto shapeOf = [](Value v) { return cast<RankedTensorType>(v.getType()).getShape(); };
-  // From the tensor down to the value, so that each step has strides to work on.
+  auto shapeOf = [](Value v) {
+    return cast<RankedTensorType>(v.getType()).getShape();
+  };
+  // From the tensor down to the value, so that each step has strides to work
+  // on.
   SmallVector<Operation *> path;
   Value base = value;
   while (Operation *op = base.getDefiningOp()) {
@@ -621,8 +652,8 @@ static Strided traceParts(Value value, int &copies) {
     int64_t offset;
     bool copy = !isView(op, offset);
     if (auto slice = dyn_cast<nn::SliceOp>(op)) {
-      for (auto [stride, start, step] :
-           llvm::zip_equal(result.strides, slice.getOffsets(), slice.getAllStrides())) {
+      for (auto [stride, start, step] : llvm::zip_equal(
+               result.strides, slice.getOffsets(), slice.getAllStrides())) {
         result.offset += start * stride;
         stride *= step;
       }
@@ -631,8 +662,8 @@ static Strided traceParts(Value value, int &copies) {
       for (auto [i, dim] : llvm::enumerate(transpose.getPermutation()))
         result.strides[i] = old[dim];
     } else {
-      auto strides =
-          reshapeStrides(shapeOf(op->getOperand(0)), result.strides, shapeOf(to));
+      auto strides = reshapeStrides(shapeOf(op->getOperand(0)), result.strides,
+                                    shapeOf(to));
       if (!strides) {
         // Begins anew behind what must be copied.
         result = {to, 0, rowMajor(shapeOf(to))};
@@ -646,8 +677,8 @@ static Strided traceParts(Value value, int &copies) {
   return result;
 }
 
-/// Products that can read slices and transposes where they lie, and write parts of
-/// a concatenation.
+/// Products that can read slices and transposes where they lie, and write parts
+/// of a concatenation.
 void FunctionLowering::findStrided() {
   SmallVector<nn::EinsumOp> einsums;
   function.walk([&](nn::EinsumOp einsum) {
@@ -694,15 +725,16 @@ void FunctionLowering::findStrided() {
 
 /// Has the operands of a concatenation computed where they belong; false where
 /// one of them cannot be.
-/// With an accumulator, a buffer of the concatenation's type, products add to it
-/// and nothing else may be among the operands.
+/// With an accumulator, a buffer of the concatenation's type, products add to
+/// it and nothing else may be among the operands.
 bool FunctionLowering::assemble(nn::ConcatenateOp concat, Value accumulator) {
   Block *block = concat->getBlock();
   RankedTensorType type = concat.getType();
   Strides strides = rowMajor(type.getShape());
   int64_t dim = concat.getDim(), start = 0;
-  bool contiguous = !accumulator && llvm::all_of(type.getShape().take_front(dim),
-                                 [](int64_t size) { return size == 1; });
+  bool contiguous =
+      !accumulator && llvm::all_of(type.getShape().take_front(dim),
+                                   [](int64_t size) { return size == 1; });
   if (updates.contains(concat.getResult()))
     return false;
   SmallVector<std::pair<Value, int64_t>> parts; // what is computed, and where
@@ -728,7 +760,8 @@ bool FunctionLowering::assemble(nn::ConcatenateOp concat, Value accumulator) {
     auto einsum = dyn_cast<nn::EinsumOp>(from);
     if (!einsum || einsum.getInputs().size() != 2)
       return false;
-    auto own = reshapeStrides(inputType.getShape(), strides, einsum.getType().getShape());
+    auto own = reshapeStrides(inputType.getShape(), strides,
+                              einsum.getType().getShape());
     if (!own)
       return false;
     StridedProduct product;
@@ -739,11 +772,12 @@ bool FunctionLowering::assemble(nn::ConcatenateOp concat, Value accumulator) {
       for (int i = 0; i < 2; ++i) {
         Value operand = einsum.getInputs()[i];
         product.operands[i] = {
-            operand, 0, rowMajor(cast<RankedTensorType>(operand.getType()).getShape())};
+            operand, 0,
+            rowMajor(cast<RankedTensorType>(operand.getType()).getShape())};
       }
     }
-    auto plan = planMatmul(
-        einsum, {product.operands[0].strides, product.operands[1].strides, *own});
+    auto plan = planMatmul(einsum, {product.operands[0].strides,
+                                    product.operands[1].strides, *own});
     if (!plan)
       return false;
     product.plan = *plan;
@@ -752,12 +786,14 @@ bool FunctionLowering::assemble(nn::ConcatenateOp concat, Value accumulator) {
     products.push_back(product);
   }
   Value buffer = accumulator ? accumulator : destination(concat.getResult());
-  int64_t width = getBytes(cast<MemRefType>(buffer.getType())) / type.getNumElements();
+  int64_t width =
+      getBytes(cast<MemRefType>(buffer.getType())) / type.getNumElements();
   for (auto [i, part] : llvm::enumerate(parts)) {
     auto [root, offset] = part;
     if (contiguous) {
-      wanted[root] = ViewOp::create(builder, concat.getLoc(), bufferType(root.getType()),
-                                    buffer, offset * width);
+      wanted[root] =
+          ViewOp::create(builder, concat.getLoc(), bufferType(root.getType()),
+                         buffer, offset * width);
       continue;
     }
     products[i].into = buffer;
@@ -784,7 +820,8 @@ void FunctionLowering::accumulate(nn::AddOp add) {
     once &= root.hasOneUse();
   }
   Operation *from = root.getDefiningOp();
-  if (!once || !from || from->getBlock() != add->getBlock() || wanted.contains(root))
+  if (!once || !from || from->getBlock() != add->getBlock() ||
+      wanted.contains(root))
     return;
   auto view = [&](Value tensor) -> Value {
     auto type = bufferType(tensor.getType());
@@ -809,7 +846,8 @@ void FunctionLowering::accumulate(nn::AddOp add) {
       for (int i = 0; i < 2; ++i) {
         Value operand = einsum.getInputs()[i];
         product.operands[i] = {
-            operand, 0, rowMajor(cast<RankedTensorType>(operand.getType()).getShape())};
+            operand, 0,
+            rowMajor(cast<RankedTensorType>(operand.getType()).getShape())};
       }
     }
     product.into = view(root);
@@ -869,17 +907,19 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
   if (auto call = dyn_cast<func::CallOp>(op)) {
     SmallVector<Value> read, written;
     for (Value operand : call.getOperands())
-      read.push_back(isStream(call, operand) ? streamOf(operand) : lookup(operand));
+      read.push_back(isStream(call, operand) ? streamOf(operand)
+                                             : lookup(operand));
     for (Value result : call.getResults())
       written.push_back(destination(result));
     // An accumulator is where its sum is wanted.
-    if (auto pairs = call->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
+    if (auto pairs =
+            call->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
       for (int64_t i = 0; i + 1 < pairs.size(); i += 2) {
         copy(call.getLoc(), read[pairs[i + 1]], written[pairs[i]]);
         read[pairs[i + 1]] = written[pairs[i]];
       }
-    auto lowered =
-        CallOp::create(builder, call.getLoc(), call.getCallee(), read, written, IntegerAttr());
+    auto lowered = CallOp::create(builder, call.getLoc(), call.getCallee(),
+                                  read, written, IntegerAttr());
     if (Attribute role = call->getAttr(nn::kRoleAttr))
       lowered->setAttr(nn::kRoleAttr, role);
     return success();
@@ -891,17 +931,19 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
   if (auto transfer = dyn_cast<TransferOp>(op)) {
     Value read = lookup(transfer.getInput());
     CollectiveOp::create(builder, op->getLoc(), transfer.getKindAttr(),
-                         transfer.getReductionAttr(), read, destination(transfer),
-                         transfer.getSizesAttr(), transfer.getStridesAttr(),
-                         transfer.getCutAttr(), transfer.getJoinAttr(), transfer.getRootAttr(),
+                         transfer.getReductionAttr(), read,
+                         destination(transfer), transfer.getSizesAttr(),
+                         transfer.getStridesAttr(), transfer.getCutAttr(),
+                         transfer.getJoinAttr(), transfer.getRootAttr(),
                          transfer.getTargetsAttr(), transfer.getAboutAttr());
     return success();
   }
   if (!op->getDialect() || op->getNumRegions() > 0 || !isMemoryEffectFree(op) ||
       !llvm::all_of(op->getOperandTypes(), nn::isStaticTensor) ||
       !llvm::all_of(op->getResultTypes(), nn::isStaticTensor))
-    return op->emitOpError("cannot be given buffers: expected nn ops, calls of layers and "
-                           "nn.microbatches");
+    return op->emitOpError(
+        "cannot be given buffers: expected nn ops, calls of layers and "
+        "nn.microbatches");
   lowerKernel(op);
   return success();
 }
@@ -930,8 +972,8 @@ void FunctionLowering::lowerKernel(Operation *op) {
   launch(op, ops, inputs, op->getResults());
 }
 
-/// Puts `result` into the buffer of an operand that nobody reads any more, where
-/// the op may write over it.
+/// Puts `result` into the buffer of an operand that nobody reads any more,
+/// where the op may write over it.
 bool FunctionLowering::reuseOperand(Operation *op, Value result) {
   if (wanted.contains(result))
     return false;
@@ -940,8 +982,8 @@ bool FunctionLowering::reuseOperand(Operation *op, Value result) {
     Operation *from = root.getDefiningOp();
     // What was there before a loop is read again.
     if (!from || from->getBlock() != op->getBlock() || isConstant(from) ||
-        root.getType() != operand.getType() || !mayOverwrite(op, operand, result) ||
-        !isLastAccess(root, op))
+        root.getType() != operand.getType() ||
+        !mayOverwrite(op, operand, result) || !isLastAccess(root, op))
       continue;
     // Read through another view as well?
     if (llvm::any_of(op->getOperands(), [&](Value other) {
@@ -965,18 +1007,18 @@ void FunctionLowering::lowerFused(nn::FusedOp fused) {
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator())
     ops.push_back(&op);
-  func::FuncOp kernel = kernels.getOrCreate(ops, body.getArguments(),
-                                            body.getTerminator()->getOperands());
+  func::FuncOp kernel = kernels.getOrCreate(
+      ops, body.getArguments(), body.getTerminator()->getOperands());
   launchKernel(fused, kernel, fused.getInputs(), fused.getResults());
 }
 
-void FunctionLowering::launch(Operation *op, ArrayRef<Operation *> ops, ValueRange inputs,
-                              ValueRange results) {
+void FunctionLowering::launch(Operation *op, ArrayRef<Operation *> ops,
+                              ValueRange inputs, ValueRange results) {
   launchKernel(op, kernels.getOrCreate(ops, inputs, results), inputs, results);
 }
 
-void FunctionLowering::launchKernel(Operation *op, func::FuncOp kernel, ValueRange inputs,
-                                    ValueRange results) {
+void FunctionLowering::launchKernel(Operation *op, func::FuncOp kernel,
+                                    ValueRange inputs, ValueRange results) {
   SmallVector<Value> read, written;
   for (Value input : inputs)
     read.push_back(isStream(op, input) ? streamOf(input) : lookup(input));
@@ -985,7 +1027,8 @@ void FunctionLowering::launchKernel(Operation *op, func::FuncOp kernel, ValueRan
                                                : destination(result));
   auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
                                    FlatSymbolRefAttr::get(kernel));
-  auto launched = LaunchOp::create(builder, op->getLoc(), symbol, read, written);
+  auto launched =
+      LaunchOp::create(builder, op->getLoc(), symbol, read, written);
   if (Attribute role = op->getAttr(nn::kRoleAttr))
     launched->setAttr(nn::kRoleAttr, role);
 }
@@ -1024,8 +1067,8 @@ LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {
   auto matmul = MatmulOp::create(
       builder, einsum.getLoc(), read, written,
       builder.getDenseI64ArrayAttr({plan->m, plan->n, plan->k}),
-      builder.getDenseI64ArrayAttr({plan->lda, plan->ldb, plan->ldc}), batch, strides,
-      plan->transposeA, plan->transposeB,
+      builder.getDenseI64ArrayAttr({plan->lda, plan->ldb, plan->ldc}), batch,
+      strides, plan->transposeA, plan->transposeB,
       known != strided.end() && known->second.accumulate);
   if (Attribute role = einsum->getAttr(nn::kRoleAttr))
     matmul->setAttr(nn::kRoleAttr, role);
@@ -1040,7 +1083,8 @@ LogicalResult FunctionLowering::lowerMicrobatches(nn::MicrobatchesOp loop) {
 
   // Accumulators live in the buffers of the loop's results.
   SmallVector<Value> accumulators;
-  for (auto [init, result] : llvm::zip_equal(loop.getInits(), loop.getResults())) {
+  for (auto [init, result] :
+       llvm::zip_equal(loop.getInits(), loop.getResults())) {
     Value buffer = destination(result);
     accumulators.push_back(buffer);
     Operation *op = init.getDefiningOp();
@@ -1060,7 +1104,8 @@ LogicalResult FunctionLowering::lowerMicrobatches(nn::MicrobatchesOp loop) {
     auto type = RankedTensorType::get({count}, builder.getI32Type());
     OpBuilder scratch(loop.getContext());
     OwningOpRef<nn::IotaOp> iota = nn::IotaOp::create(scratch, loc, type, 0);
-    func::FuncOp kernel = kernels.getOrCreate(iota->getOperation(), {}, iota->getResult());
+    func::FuncOp kernel =
+        kernels.getOrCreate(iota->getOperation(), {}, iota->getResult());
     numbers = BufferOp::create(builder, loc, bufferType(type), IntegerAttr());
     auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
                                      FlatSymbolRefAttr::get(kernel));
@@ -1079,8 +1124,8 @@ LogicalResult FunctionLowering::lowerMicrobatches(nn::MicrobatchesOp loop) {
   Value index = loweredLoop.getInductionVar();
   auto part = [&](BlockArgument argument, Value source) {
     if (!argument.use_empty())
-      buffers[argument] =
-          PartOp::create(builder, loc, bufferType(argument.getType()), source, index);
+      buffers[argument] = PartOp::create(
+          builder, loc, bufferType(argument.getType()), source, index);
   };
   if (numbers)
     part(number, numbers);
@@ -1104,8 +1149,8 @@ LogicalResult FunctionLowering::lowerMicrobatches(nn::MicrobatchesOp loop) {
       continue;
     Value from = lookup(value);
     if (llvm::is_contained(accumulators, getBase(from))) {
-      Value safe =
-          BufferOp::create(builder, loc, bufferType(value.getType()), IntegerAttr());
+      Value safe = BufferOp::create(builder, loc, bufferType(value.getType()),
+                                    IntegerAttr());
       copy(loc, from, safe);
       from = safe;
     }
@@ -1125,14 +1170,17 @@ struct NNToExec : sheaf::impl::NNToExecBase<NNToExec> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     SmallVector<func::FuncOp> functions(module.getOps<func::FuncOp>());
-    if (failed(nn::refuseEncodings(module, "what dist-to-nn leaves: tensors without encoding")))
+    if (failed(nn::refuseEncodings(
+            module, "what dist-to-nn leaves: tensors without encoding")))
       return signalPassFailure();
     if (Operation *taken = module.lookupSymbol(kKernelsName)) {
       taken->emitError("has the name '")
-          << kKernelsName << "', which the module of kernels gets; give it another";
+          << kKernelsName
+          << "', which the module of kernels gets; give it another";
       return signalPassFailure();
     }
-    // Callees and callers are changed together; a call's types agree at the end.
+    // Callees and callers are changed together; a call's types agree at the
+    // end.
     KernelTable kernels(module);
     for (func::FuncOp function : functions) {
       if (function.isExternal()) {
@@ -1140,10 +1188,12 @@ struct NNToExec : sheaf::impl::NNToExecBase<NNToExec> {
         return signalPassFailure();
       }
       if (!function.getBody().hasOneBlock()) {
-        function.emitError("has several blocks; expected straight-line nn code");
+        function.emitError(
+            "has several blocks; expected straight-line nn code");
         return signalPassFailure();
       }
-      FailureOr<func::FuncOp> lowered = FunctionLowering(function, kernels).run();
+      FailureOr<func::FuncOp> lowered =
+          FunctionLowering(function, kernels).run();
       if (failed(lowered))
         return signalPassFailure();
       function.erase();

@@ -30,16 +30,16 @@ struct MatmulPlan {
 /// Elements from one index to the next, for each dimension of a tensor.
 using Strides = llvm::SmallVector<int64_t>;
 Strides rowMajor(llvm::ArrayRef<int64_t> shape);
-/// The strides under which a tensor of shape `from` is one of shape `to` with the
-/// same elements in the same places; none where no strides do that.
+/// The strides under which a tensor of shape `from` is one of shape `to` with
+/// the same elements in the same places; none where no strides do that.
 std::optional<Strides> reshapeStrides(llvm::ArrayRef<int64_t> from,
                                       llvm::ArrayRef<int64_t> strides,
                                       llvm::ArrayRef<int64_t> to);
 
 /// The product that computes `einsum` on operands and result as they lie in
-/// memory, with the given strides (of A, B and the result); none where the letters
-/// do not fall into rows, columns and batches with constant strides, or the
-/// element type is neither f32 nor f64.
+/// memory, with the given strides (of A, B and the result); none where the
+/// letters do not fall into rows, columns and batches with constant strides, or
+/// the element type is neither f32 nor f64.
 std::optional<MatmulPlan> planMatmul(nn::EinsumOp einsum,
                                      const std::array<Strides, 3> &strides);
 /// The same where all three are stored row by row.

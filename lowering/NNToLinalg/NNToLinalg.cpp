@@ -588,7 +588,9 @@ struct ConvertRandom : OpRewritePattern<RandomOp> {
 struct NNToLinalg : sheaf::impl::NNToLinalgBase<NNToLinalg> {
   void runOnOperation() final {
     MLIRContext *context = &getContext();
-    if (failed(refuseEncodings(getOperation(), "what dist-to-nn leaves: tensors without encoding")))
+    if (failed(refuseEncodings(
+            getOperation(),
+            "what dist-to-nn leaves: tensors without encoding")))
       return signalPassFailure();
     ConversionTarget target(*context);
     target.addLegalDialect<arith::ArithDialect, linalg::LinalgDialect,

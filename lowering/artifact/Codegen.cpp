@@ -1,11 +1,11 @@
 //===- Codegen.cpp - Object code from the LLVM dialect --------------------===//
 
 #include "lowering/artifact/Artifact.h"
-#include "runtime/include/sheaf/abi.h"
 #include "mlir/IR/Threading.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "runtime/include/sheaf/abi.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
@@ -31,7 +31,8 @@ static void initialiseTarget() {
   });
 }
 
-FailureOr<Processor> sheaf::resolveProcessor(Location loc, const CodegenOptions &options) {
+FailureOr<Processor> sheaf::resolveProcessor(Location loc,
+                                             const CodegenOptions &options) {
   initialiseTarget();
   Processor processor{options.cpu, ""};
   if (options.cpu == "native") {
@@ -46,14 +47,15 @@ FailureOr<Processor> sheaf::resolveProcessor(Location loc, const CodegenOptions 
   return processor;
 }
 
-static std::unique_ptr<llvm::TargetMachine> createMachine(Location loc,
-                                                          const CodegenOptions &options) {
+static std::unique_ptr<llvm::TargetMachine>
+createMachine(Location loc, const CodegenOptions &options) {
   FailureOr<Processor> processor = resolveProcessor(loc, options);
   if (failed(processor))
     return nullptr;
   llvm::Triple triple(llvm::sys::getDefaultTargetTriple());
   std::string error;
-  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(triple, error);
+  const llvm::Target *target =
+      llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) {
     emitError(loc) << "no code generator for " << triple.str() << ": " << error;
     return nullptr;
@@ -63,10 +65,11 @@ static std::unique_ptr<llvm::TargetMachine> createMachine(Location loc,
                : options.optLevel == 2 ? llvm::CodeGenOptLevel::Default
                                        : llvm::CodeGenOptLevel::Aggressive;
   std::unique_ptr<llvm::TargetMachine> machine(
-      target->createTargetMachine(triple, processor->name, processor->features, {},
-                                  llvm::Reloc::PIC_, std::nullopt, level));
+      target->createTargetMachine(triple, processor->name, processor->features,
+                                  {}, llvm::Reloc::PIC_, std::nullopt, level));
   if (!machine->getMCSubtargetInfo()->isCPUStringValid(processor->name)) {
-    emitError(loc) << "unknown processor '" << processor->name << "' for " << triple.str()
+    emitError(loc) << "unknown processor '" << processor->name << "' for "
+                   << triple.str()
                    << ", expected 'native' or a name that LLVM knows";
     return nullptr;
   }
@@ -78,7 +81,8 @@ void sheaf::registerCodegenDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-static void optimise(llvm::Module &module, llvm::TargetMachine &machine, int level) {
+static void optimise(llvm::Module &module, llvm::TargetMachine &machine,
+                     int level) {
   module.setTargetTriple(machine.getTargetTriple());
   module.setDataLayout(machine.createDataLayout());
   for (llvm::Function &function : module) {
@@ -98,18 +102,21 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &machine, int lev
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, graphs, modules);
-  llvm::OptimizationLevel levels[] = {llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1,
-                                      llvm::OptimizationLevel::O2,
-                                      llvm::OptimizationLevel::O3};
+  llvm::OptimizationLevel levels[] = {
+      llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1,
+      llvm::OptimizationLevel::O2, llvm::OptimizationLevel::O3};
   llvm::ModulePassManager manager =
       level == 0 ? builder.buildO0DefaultPipeline(llvm::OptimizationLevel::O0)
                  : builder.buildPerModuleDefaultPipeline(levels[level]);
   manager.run(module, modules);
 }
 
-static std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContext &context,
-                                               llvm::TargetMachine &machine, int level) {
-  std::unique_ptr<llvm::Module> translated = translateModuleToLLVMIR(module, context);
+static std::unique_ptr<llvm::Module> translate(ModuleOp module,
+                                               llvm::LLVMContext &context,
+                                               llvm::TargetMachine &machine,
+                                               int level) {
+  std::unique_ptr<llvm::Module> translated =
+      translateModuleToLLVMIR(module, context);
   if (!translated) {
     module.emitError("could not be translated to LLVM IR");
     return nullptr;
@@ -118,11 +125,12 @@ static std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::LLVMContex
   return translated;
 }
 
-std::unique_ptr<llvm::Module> sheaf::translateAndOptimise(ModuleOp module,
-                                                          llvm::LLVMContext &context,
-                                                          const CodegenOptions &options) {
+std::unique_ptr<llvm::Module>
+sheaf::translateAndOptimise(ModuleOp module, llvm::LLVMContext &context,
+                            const CodegenOptions &options) {
   auto machine = createMachine(module.getLoc(), options);
-  return machine ? translate(module, context, *machine, options.optLevel) : nullptr;
+  return machine ? translate(module, context, *machine, options.optLevel)
+                 : nullptr;
 }
 
 static FailureOr<std::string> emitObject(Location loc, llvm::Module &module,
@@ -130,16 +138,17 @@ static FailureOr<std::string> emitObject(Location loc, llvm::Module &module,
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if (machine.addPassesToEmitFile(passes, stream, nullptr,
+                                  llvm::CodeGenFileType::ObjectFile))
     return emitError(loc) << "this target cannot write object files";
   passes.run(module);
   return std::string(bytes.begin(), bytes.end());
 }
 
-FailureOr<std::vector<std::string>> sheaf::compileModules(ArrayRef<ModuleOp> kernels,
-                                                          ModuleOp host,
-                                                          const CodegenOptions &kernelOptions,
-                                                          TimingScope &timing) {
+FailureOr<std::vector<std::string>>
+sheaf::compileModules(ArrayRef<ModuleOp> kernels, ModuleOp host,
+                      const CodegenOptions &kernelOptions,
+                      TimingScope &timing) {
   std::vector<std::string> objects(kernels.size() + 1);
   CodegenOptions hostOptions = kernelOptions;
   hostOptions.optLevel = 0;
@@ -154,10 +163,12 @@ FailureOr<std::vector<std::string>> sheaf::compileModules(ArrayRef<ModuleOp> ker
         if (!machine)
           return failure();
         llvm::LLVMContext context;
-        auto translated = translate(module, context, *machine, options.optLevel);
+        auto translated =
+            translate(module, context, *machine, options.optLevel);
         if (!translated)
           return failure();
-        FailureOr<std::string> object = emitObject(module.getLoc(), *translated, *machine);
+        FailureOr<std::string> object =
+            emitObject(module.getLoc(), *translated, *machine);
         if (failed(object))
           return failure();
         objects[i] = std::move(*object);
@@ -169,7 +180,8 @@ FailureOr<std::vector<std::string>> sheaf::compileModules(ArrayRef<ModuleOp> ker
 }
 
 FailureOr<std::string>
-sheaf::makeDataObject(Location loc, ArrayRef<std::pair<std::string, std::string>> constants) {
+sheaf::makeDataObject(Location loc,
+                      ArrayRef<std::pair<std::string, std::string>> constants) {
   auto machine = createMachine(loc, CodegenOptions{});
   if (!machine)
     return failure();
@@ -182,11 +194,13 @@ sheaf::makeDataObject(Location loc, ArrayRef<std::pair<std::string, std::string>
                              llvm::GlobalValue::ExternalLinkage, value, name);
   };
   for (const auto &[name, bytes] : constants) {
-    add(llvm::ConstantDataArray::getString(context, bytes, /*AddNull=*/true), name);
+    add(llvm::ConstantDataArray::getString(context, bytes, /*AddNull=*/true),
+        name);
     add(llvm::ConstantInt::get(llvm::Type::getInt64Ty(context), bytes.size()),
         name + "_size");
   }
-  add(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context), SHEAF_ABI_VERSION),
+  add(llvm::ConstantInt::get(llvm::Type::getInt32Ty(context),
+                             SHEAF_ABI_VERSION),
       "sheaf_abi_version");
   return emitObject(loc, module, *machine);
 }

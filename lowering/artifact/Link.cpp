@@ -1,8 +1,8 @@
 //===- Link.cpp - Object code into a shared object ------------------------===//
 
+#include "lld/Common/Driver.h"
 #include "lowering/artifact/Artifact.h"
 #include "support/WriteFile.h"
-#include "lld/Common/Driver.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -14,14 +14,15 @@ using namespace sheaf;
 
 LogicalResult sheaf::linkArtifact(Location loc, ArrayRef<std::string> objects,
                                   StringRef path) {
-  std::vector<std::string> arguments{"ld.lld", "-shared", "-z", "now", "-z", "relro",
-                                     "--hash-style=gnu", "--build-id=none",
-                                     "-z", "noexecstack"};
+  std::vector<std::string> arguments{
+      "ld.lld",           "-shared",         "-z", "now",        "-z", "relro",
+      "--hash-style=gnu", "--build-id=none", "-z", "noexecstack"};
   llvm::SmallString<128> linked;
   int descriptor;
   if (std::error_code error =
           llvm::sys::fs::createTemporaryFile("sheaf", "so", descriptor, linked))
-    return emitError(loc) << "cannot write a temporary file: " << error.message();
+    return emitError(loc) << "cannot write a temporary file: "
+                          << error.message();
   llvm::sys::fs::closeFile(descriptor);
   llvm::FileRemover removeLinked(linked);
   std::vector<std::unique_ptr<llvm::FileRemover>> removers;
@@ -30,7 +31,8 @@ LogicalResult sheaf::linkArtifact(Location loc, ArrayRef<std::string> objects,
     std::error_code error =
         llvm::sys::fs::createTemporaryFile("sheaf", "o", descriptor, file);
     if (error)
-      return emitError(loc) << "cannot write a temporary file: " << error.message();
+      return emitError(loc)
+             << "cannot write a temporary file: " << error.message();
     removers.push_back(std::make_unique<llvm::FileRemover>(file));
     llvm::raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
     stream << object;
@@ -38,7 +40,8 @@ LogicalResult sheaf::linkArtifact(Location loc, ArrayRef<std::string> objects,
     if (stream.has_error()) {
       error = stream.error();
       stream.clear_error();
-      return emitError(loc) << "cannot write '" << file << "': " << error.message();
+      return emitError(loc)
+             << "cannot write '" << file << "': " << error.message();
     }
     arguments.push_back(std::string(file));
   }
@@ -58,7 +61,8 @@ LogicalResult sheaf::linkArtifact(Location loc, ArrayRef<std::string> objects,
   if (!bytes)
     return emitError(loc) << "cannot read back '" << linked
                           << "': " << bytes.getError().message();
-  if (llvm::Error error = writeFile(path, (*bytes)->getBuffer(), /*executable=*/true))
+  if (llvm::Error error =
+          writeFile(path, (*bytes)->getBuffer(), /*executable=*/true))
     return emitError(loc) << llvm::toString(std::move(error));
   return success();
 }

@@ -28,21 +28,25 @@ static FailureOr<StringRef> typeName(Operation *op, Type type) {
     return StringRef("i8");
   if (type.isInteger(1))
     return StringRef("i1");
-  return op->emitError("buffer of element type ") << type << " has no place in an artifact";
+  return op->emitError("buffer of element type ")
+         << type << " has no place in an artifact";
 }
 
 /// Where a rank's part of a buffer lies in the whole tensor.
-static LogicalResult describeLayout(func::FuncOp function, StringRef name, DictionaryAttr layout,
+static LogicalResult describeLayout(func::FuncOp function, StringRef name,
+                                    DictionaryAttr layout,
                                     json::Object &buffer) {
   auto global = layout.getAs<DenseI64ArrayAttr>("global");
   auto axes = layout.getAs<ArrayAttr>("axes");
   auto blocks = layout.getAs<DenseI64ArrayAttr>("blocks");
   size_t rank = buffer.getArray("shape")->size();
-  if (!global || !axes || !blocks || static_cast<size_t>(global.size()) != rank ||
-      axes.size() != rank || static_cast<size_t>(blocks.size()) != rank)
+  if (!global || !axes || !blocks ||
+      static_cast<size_t>(global.size()) != rank || axes.size() != rank ||
+      static_cast<size_t>(blocks.size()) != rank)
     return function.emitError("buffer '")
-           << name << "' has the layout " << layout << ", expected global, axes and blocks for "
-           << rank << " dimensions";
+           << name << "' has the layout " << layout
+           << ", expected global, axes and blocks for " << rank
+           << " dimensions";
   json::Array sharding;
   for (Attribute dim : axes) {
     json::Array names;
@@ -52,7 +56,8 @@ static LogicalResult describeLayout(func::FuncOp function, StringRef name, Dicti
   }
   buffer["global_shape"] = json::Array(global.asArrayRef());
   buffer["sharding"] = std::move(sharding);
-  if (llvm::any_of(blocks.asArrayRef(), [](int64_t count) { return count != 1; }))
+  if (llvm::any_of(blocks.asArrayRef(),
+                   [](int64_t count) { return count != 1; }))
     buffer["blocks"] = json::Array(blocks.asArrayRef());
   return success();
 }
@@ -67,7 +72,8 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
       continue;
     auto scratch = function->getAttrOfType<IntegerAttr>(exec::kScratchAttr);
     if (!scratch)
-      return LogicalResult(function.emitError("is not placed; run exec-place first"));
+      return LogicalResult(
+          function.emitError("is not placed; run exec-place first"));
     json::Array arguments;
     llvm::DenseSet<int64_t> taken;
     for (auto [i, item] : llvm::enumerate(entry)) {
@@ -78,18 +84,21 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
       if (name.empty() || name.size() > 4096 || llvm::any_of(name, [](char c) {
             return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
           }))
-        return LogicalResult(function.emitError("argument ")
-                             << i
-                             << " is a buffer whose name is empty, longer than 4096 bytes or "
-                                "has a control character");
+        return LogicalResult(
+            function.emitError("argument ")
+            << i
+            << " is a buffer whose name is empty, longer than 4096 bytes or "
+               "has a control character");
       if (exec::getBytes(type) > exec::kMaxScratchBytes)
-        return LogicalResult(function.emitError("uses the ")
-                             << kind << " '" << name << "' of " << exec::getBytes(type)
-                             << " bytes, expected at most " << exec::kMaxScratchBytes);
+        return LogicalResult(
+            function.emitError("uses the ")
+            << kind << " '" << name << "' of " << exec::getBytes(type)
+            << " bytes, expected at most " << exec::kMaxScratchBytes);
       FailureOr<StringRef> dtype = typeName(function, type.getElementType());
       if (failed(dtype))
         return failure();
-      auto [it, isNew] = indices.try_emplace((kind + ":" + name).str(), buffers.size());
+      auto [it, isNew] =
+          indices.try_emplace((kind + ":" + name).str(), buffers.size());
       if (isNew) {
         json::Object buffer{{"name", name},
                             {"kind", kind},
@@ -106,10 +115,12 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
           buffer["frozen"] = param.getFrozen();
           buffer["decay"] = param.getDecay();
         }
-        if (auto layout = parts.size() > 3 ? cast<DictionaryAttr>(parts[3]) : DictionaryAttr())
+        if (auto layout = parts.size() > 3 ? cast<DictionaryAttr>(parts[3])
+                                           : DictionaryAttr())
           if (failed(describeLayout(function, name, layout, buffer)))
             return failure();
-        if (auto value = parts.size() > 2 ? dyn_cast<FloatAttr>(parts[2]) : FloatAttr())
+        if (auto value =
+                parts.size() > 2 ? dyn_cast<FloatAttr>(parts[2]) : FloatAttr())
           buffer["value"] = value.getValueAsDouble();
         buffers.push_back(std::move(buffer));
       } else {
@@ -124,18 +135,22 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
         arguments.push_back(it->second);
     }
     json::Object arena;
-    if (auto kinds = function->getAttrOfType<DictionaryAttr>(exec::kScratchKindsAttr))
+    if (auto kinds =
+            function->getAttrOfType<DictionaryAttr>(exec::kScratchKindsAttr))
       for (NamedAttribute kind : kinds)
-        arena[kind.getName().getValue()] = cast<IntegerAttr>(kind.getValue()).getInt();
+        arena[kind.getName().getValue()] =
+            cast<IntegerAttr>(kind.getValue()).getInt();
     json::Object described{{"symbol", ("sheaf_" + function.getName()).str()},
-                       {"arguments", std::move(arguments)},
-                       {"arena_bytes", scratch.getInt()},
-                       {"arena", std::move(arena)}};
-    if (auto gathered = function->getAttrOfType<IntegerAttr>(exec::kGatheredAttr))
+                           {"arguments", std::move(arguments)},
+                           {"arena_bytes", scratch.getInt()},
+                           {"arena", std::move(arena)}};
+    if (auto gathered =
+            function->getAttrOfType<IntegerAttr>(exec::kGatheredAttr))
       described["gathered_bytes"] = gathered.getInt();
     entries[function.getName()] = std::move(described);
   }
-  return json::Object{{"buffers", std::move(buffers)}, {"entries", std::move(entries)}};
+  return json::Object{{"buffers", std::move(buffers)},
+                      {"entries", std::move(entries)}};
 }
 
 void sheaf::describeKernels(ModuleOp module, json::Object &manifest) {
@@ -178,8 +193,8 @@ void sheaf::describeRanks(ModuleOp module, json::Object &manifest) {
   if (auto mesh = module->getAttrOfType<ArrayAttr>(exec::kMeshAttr))
     for (auto axis : mesh.getAsRange<ArrayAttr>()) {
       int64_t size = cast<IntegerAttr>(axis[1]).getInt();
-      axes.push_back(json::Object{{"name", cast<StringAttr>(axis[0]).getValue()},
-                                  {"size", size}});
+      axes.push_back(json::Object{
+          {"name", cast<StringAttr>(axis[0]).getValue()}, {"size", size}});
       ranks *= size;
     }
   manifest["mesh"] = json::Object{{"axes", std::move(axes)}, {"ranks", ranks}};

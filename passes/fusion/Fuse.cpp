@@ -47,9 +47,10 @@ private:
   DenseMap<Operation *, Group *> groupOf;
   DenseMap<Operation *, OpInfo> infos;
   /// An order of the block's groups and single ops, in which each stands after
-  /// those that it reads: the place of each op, the same for all of a group, and
-  /// an op of what stands in each place (null: nothing). A search for a way around
-  /// need not look beyond the group's own places, whatever the block's length.
+  /// those that it reads: the place of each op, the same for all of a group,
+  /// and an op of what stands in each place (null: nothing). A search for a way
+  /// around need not look beyond the group's own places, whatever the block's
+  /// length.
   DenseMap<Operation *, size_t> placeOf;
   std::vector<Operation *> places;
 
@@ -182,8 +183,8 @@ std::string BlockFusion::refuseEdges(ArrayRef<Operation *> ops) {
   return "";
 }
 
-/// Whether a path leads out of the group and back in. It would rise in place all
-/// the way.
+/// Whether a path leads out of the group and back in. It would rise in place
+/// all the way.
 bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
   llvm::SmallPtrSet<Operation *, 16> members(ops.begin(), ops.end());
   size_t last = 0;
@@ -203,7 +204,8 @@ bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
         continue;
       }
       auto place = placeOf.find(next);
-      if (place != placeOf.end() && place->second <= last && seen.insert(next).second)
+      if (place != placeOf.end() && place->second <= last &&
+          seen.insert(next).second)
         work.push_back(next);
     }
     return false;
@@ -222,9 +224,10 @@ bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
   return false;
 }
 
-/// Gives two units, between which there is no way around, one place (after Pearce
-/// and Kelly, A Dynamic Topological Sort Algorithm for Directed Acyclic Graphs, 2006):
-/// what the first one reaches on the way to the second's place moves behind both.
+/// Gives two units, between which there is no way around, one place (after
+/// Pearce and Kelly, A Dynamic Topological Sort Algorithm for Directed Acyclic
+/// Graphs, 2006): what the first one reaches on the way to the second's place
+/// moves behind both.
 void BlockFusion::joinPlaces(Operation *a, Operation *b) {
   if (placeOf.at(a) > placeOf.at(b))
     std::swap(a, b);
@@ -240,8 +243,8 @@ void BlockFusion::joinPlaces(Operation *a, Operation *b) {
     for (Operation *user : work.pop_back_val()->getUsers()) {
       Operation *next = here(user);
       auto place = next ? placeOf.find(next) : placeOf.end();
-      if (place != placeOf.end() && !joined.contains(next) && place->second < last &&
-          reached.insert(place->second).second)
+      if (place != placeOf.end() && !joined.contains(next) &&
+          place->second < last && reached.insert(place->second).second)
         llvm::append_range(work, unitOf(next));
     }
   // What is not reached keeps its order before the two, the rest behind them.
@@ -264,7 +267,8 @@ void BlockFusion::joinPlaces(Operation *a, Operation *b) {
 }
 
 /// Empty where the CPU computes `ops` in one kernel that writes `results`.
-std::string BlockFusion::refusePlan(ArrayRef<Operation *> ops, ArrayRef<Value> results) {
+std::string BlockFusion::refusePlan(ArrayRef<Operation *> ops,
+                                    ArrayRef<Value> results) {
   std::vector<uintptr_t> key;
   DenseMap<Value, uintptr_t> numbers;
   auto address = [](auto value) {
@@ -274,8 +278,9 @@ std::string BlockFusion::refusePlan(ArrayRef<Operation *> ops, ArrayRef<Value> r
     return numbers.try_emplace(value, numbers.size()).first->second;
   };
   for (Operation *op : ops) {
-    key.insert(key.end(), {address(op->getName()), address(op->getAttrDictionary()),
-                           op->getNumOperands(), op->getNumResults()});
+    key.insert(key.end(),
+               {address(op->getName()), address(op->getAttrDictionary()),
+                op->getNumOperands(), op->getNumResults()});
     for (Value operand : op->getOperands())
       key.insert(key.end(), {numberOf(operand), address(operand.getType())});
     for (Value result : op->getResults())
@@ -284,7 +289,8 @@ std::string BlockFusion::refusePlan(ArrayRef<Operation *> ops, ArrayRef<Value> r
   for (Value result : results)
     key.push_back(numberOf(result));
   auto [it, isNew] = plans.try_emplace(std::move(key));
-  if (isNew && !cpu::planKernel(ops, results, &it->second) && it->second.empty())
+  if (isNew && !cpu::planKernel(ops, results, &it->second) &&
+      it->second.empty())
     it->second = "it is no kernel";
   return it->second;
 }
@@ -371,7 +377,8 @@ bool BlockFusion::tryMerge(Group *a, Group *b) {
       for (Operation *op : to->ops)
         for (Value operand : op->getOperands())
           if (Operation *producer = operand.getDefiningOp();
-              producer && groupOf.lookup(producer) == from && seen.insert(operand).second)
+              producer && groupOf.lookup(producer) == from &&
+              seen.insert(operand).second)
             bytes += 2 * bytesOf(operand);
     refusals.push_back({ops.front(), ops.back(), bytes, why});
     return false;
@@ -485,8 +492,10 @@ void BlockFusion::joinSiblings() {
   }
   for (auto &[value, ops] : readers)
     for (Operation *op : ArrayRef(ops).drop_front())
-      if (Group *group = groupOf.lookup(ops[0]); tryMerge(group, groupOf.lookup(op)))
-        group->reason = "sums down the columns of one tensor share a pass over it";
+      if (Group *group = groupOf.lookup(ops[0]);
+          tryMerge(group, groupOf.lookup(op)))
+        group->reason =
+            "sums down the columns of one tensor share a pass over it";
 }
 
 /// Computes again what is cheap and made of what the group reads anyway, or of
@@ -566,7 +575,8 @@ void BlockFusion::trim(Group &group) {
       });
       if (!first && !last)
         continue;
-      if (first && llvm::any_of(op->getOperand(0).getUsers(), [&](Operation *user) {
+      if (first &&
+          llvm::any_of(op->getOperand(0).getUsers(), [&](Operation *user) {
             return user != op && members.contains(user);
           }))
         continue;
@@ -596,20 +606,24 @@ static StringRef nameOfFunction(Operation *op) {
   return function ? function.getName() : StringRef();
 }
 
-/// Says of each two neighbours that are still apart why, and how many bytes that costs.
+/// Says of each two neighbours that are still apart why, and how many bytes
+/// that costs.
 void BlockFusion::reportRefusals() {
   llvm::DenseSet<std::pair<Operation *, Operation *>> said;
   for (const Refusal &refusal : refusals) {
     // An op may have found its way in by another one.
-    Group *first = groupOf.lookup(refusal.first), *last = groupOf.lookup(refusal.last);
+    Group *first = groupOf.lookup(refusal.first),
+          *last = groupOf.lookup(refusal.last);
     if ((first && first == last) || !placeOf.contains(refusal.first) ||
         !placeOf.contains(refusal.last) ||
         !said.insert({refusal.first, refusal.last}).second)
       continue;
-    std::string text = "not fused with " + refusal.first->getName().getStringRef().str() + ": " +
+    std::string text = "not fused with " +
+                       refusal.first->getName().getStringRef().str() + ": " +
                        refusal.why;
     if (refusal.bytes)
-      text += "; " + std::to_string(refusal.bytes) + " bytes are stored and read again";
+      text += "; " + std::to_string(refusal.bytes) +
+              " bytes are stored and read again";
     Location loc = refusal.last->getLoc();
     auto remark =
         remark::missed(loc, remark::RemarkOpts::name("not-fused")

@@ -24,8 +24,8 @@ struct OpInfo {
   Kind kind = Kind::Boundary;
   /// Of a reduction along rows (trailing dimensions): their number.
   int64_t rows = 0;
-  /// Of a reduction down columns (leading dimensions, or those of blocks of rows),
-  /// or over everything: how many results it has.
+  /// Of a reduction down columns (leading dimensions, or those of blocks of
+  /// rows), or over everything: how many results it has.
   int64_t columns = 0;
   /// Elements that a reduction reads.
   int64_t reduced = 0;

@@ -35,8 +35,8 @@ static Operation *ancestorIn(Block *block, Operation *op) {
 
 /// The positions of all ops that touch a buffer, itself or through views.
 static void extend(Value buffer, Block *block,
-                   const DenseMap<Operation *, std::pair<int, int>> &positions, int &first,
-                   int &last) {
+                   const DenseMap<Operation *, std::pair<int, int>> &positions,
+                   int &first, int &last) {
   for (Operation *user : buffer.getUsers()) {
     if (isa<ViewOp, PartOp>(user)) {
       extend(user->getResult(0), block, positions, first, last);
@@ -50,7 +50,8 @@ static void extend(Value buffer, Block *block,
 
 /// Places lifetimes in the given order, each at the lowest offset that is free
 /// while it lives. Returns the bytes used.
-static int64_t placeInOrder(MutableArrayRef<Lifetime> lifetimes, ArrayRef<int> order) {
+static int64_t placeInOrder(MutableArrayRef<Lifetime> lifetimes,
+                            ArrayRef<int> order) {
   SmallVector<const Lifetime *> placed; // by offset
   int64_t total = 0;
   for (int index : order) {
@@ -75,7 +76,8 @@ static int64_t placeInOrder(MutableArrayRef<Lifetime> lifetimes, ArrayRef<int> o
 }
 
 /// The largest sum of bytes alive at one position, which is `where`.
-static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions, int &where) {
+static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions,
+                              int &where) {
   SmallVector<int64_t> change(positions + 2, 0);
   for (const Lifetime &lifetime : lifetimes) {
     change[lifetime.first] += lifetime.bytes;
@@ -92,7 +94,8 @@ static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions, int &
 
 /// What a buffer holds, by the roles of the ops that write and read it.
 static StringRef kindOf(BufferOp buffer) {
-  bool fromForward = false, fromOptimizer = false, toOptimizer = false, toGradient = false;
+  bool fromForward = false, fromOptimizer = false, toOptimizer = false,
+       toGradient = false;
   SmallVector<Value> views{buffer.getResult()};
   while (!views.empty()) {
     Value view = views.pop_back_val();
@@ -130,8 +133,8 @@ static Value rootOf(Value value) {
   return value;
 }
 
-/// The buffers of an entry with weights of other ranks: what an all-gather makes of
-/// parameters, and copies of nothing else.
+/// The buffers of an entry with weights of other ranks: what an all-gather
+/// makes of parameters, and copies of nothing else.
 static llvm::DenseSet<Operation *> gatheredWeights(func::FuncOp function) {
   llvm::DenseSet<Value> parameters;
   if (auto entry = function->getAttrOfType<ArrayAttr>(kEntryAttr))
@@ -142,7 +145,8 @@ static llvm::DenseSet<Operation *> gatheredWeights(func::FuncOp function) {
   function.walk<WalkOrder::PreOrder>([&](AccessOpInterface access) {
     auto collective = dyn_cast<CollectiveOp>(access.getOperation());
     bool gathers = collective && collective.getKind() == Transfer::AllGather;
-    if (isa<exec::CallOp>(access) || (collective && !gathers) || access.getRead().empty())
+    if (isa<exec::CallOp>(access) || (collective && !gathers) ||
+        access.getRead().empty())
       return;
     for (Value read : access.getRead()) {
       Value root = rootOf(read);
@@ -157,7 +161,8 @@ static llvm::DenseSet<Operation *> gatheredWeights(func::FuncOp function) {
   return gathered;
 }
 
-static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<int64_t> &scratch) {
+static LogicalResult placeFunction(func::FuncOp function,
+                                   const llvm::StringMap<int64_t> &scratch) {
   // The position of an op, and of the last op that it holds.
   DenseMap<Operation *, std::pair<int, int>> positions;
   int count = 0;
@@ -179,7 +184,8 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
       extend(buffer.getResult(), op->getBlock(), positions, first, last);
       if (last < 0)
         first = last = positions[op].first;
-      lifetimes.push_back({op, alignUp(getBytes(buffer.getType())), first, last});
+      lifetimes.push_back(
+          {op, alignUp(getBytes(buffer.getType())), first, last});
     } else if (auto call = dyn_cast<exec::CallOp>(op)) {
       int at = positions[op].first;
       lifetimes.push_back({op, scratch.lookup(call.getCallee()), at, at});
@@ -189,20 +195,23 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
   // More than fits any address space would overflow below.
   int64_t sum = 0;
   for (const Lifetime &lifetime : lifetimes)
-    if (__builtin_add_overflow(sum, lifetime.bytes, &sum) || sum > (int64_t(1) << 62))
-      return function.emitError("has temporary buffers of more than 2^62 bytes together; no "
-                                "machine holds them, use smaller tensors");
+    if (__builtin_add_overflow(sum, lifetime.bytes, &sum) ||
+        sum > (int64_t(1) << 62))
+      return function.emitError(
+          "has temporary buffers of more than 2^62 bytes together; no "
+          "machine holds them, use smaller tensors");
 
   int peak = 0;
   int64_t live = largestLiveSum(lifetimes, count, peak);
-  // Large buffers first leaves the fewest holes; if it leaves too many, the order
-  // of long lives, or of time, is tried and the best kept.
+  // Large buffers first leaves the fewest holes; if it leaves too many, the
+  // order of long lives, or of time, is tried and the best kept.
   using Less = std::function<bool(const Lifetime &, const Lifetime &)>;
   auto length = [](const Lifetime &l) { return l.last - l.first; };
   const Less orders[] = {
       [&](const Lifetime &a, const Lifetime &b) { return a.bytes > b.bytes; },
       [&](const Lifetime &a, const Lifetime &b) {
-        return std::tuple(-length(a), -a.bytes) < std::tuple(-length(b), -b.bytes);
+        return std::tuple(-length(a), -a.bytes) <
+               std::tuple(-length(b), -b.bytes);
       },
       [&](const Lifetime &a, const Lifetime &b) {
         return a.bytes * (length(a) + 1) > b.bytes * (length(b) + 1);
@@ -212,7 +221,8 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
   SmallVector<int64_t> offsets(lifetimes.size());
   for (const Less &less : orders) {
     auto order = llvm::to_vector(llvm::seq<int>(0, lifetimes.size()));
-    llvm::stable_sort(order, [&](int a, int b) { return less(lifetimes[a], lifetimes[b]); });
+    llvm::stable_sort(
+        order, [&](int a, int b) { return less(lifetimes[a], lifetimes[b]); });
     int64_t total = placeInOrder(lifetimes, order);
     if (best < 0 || total < best) {
       best = total;
@@ -224,8 +234,8 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
   }
   if (best > kMaxScratchBytes)
     return function.emitError("needs ")
-           << best << " bytes of scratch memory, expected at most " << kMaxScratchBytes
-           << "; use smaller tensors";
+           << best << " bytes of scratch memory, expected at most "
+           << kMaxScratchBytes << "; use smaller tensors";
   Builder builder(function.getContext());
   for (auto [offset, lifetime] : llvm::zip_equal(offsets, lifetimes)) {
     if (auto buffer = dyn_cast<BufferOp>(lifetime.op))
@@ -233,18 +243,23 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
     else
       cast<exec::CallOp>(lifetime.op).setScratch(offset);
   }
-  function->setAttr(kScratchAttr, builder.getI64IntegerAttr(std::max<int64_t>(best, 0)));
+  function->setAttr(kScratchAttr,
+                    builder.getI64IntegerAttr(std::max<int64_t>(best, 0)));
   function->setAttr(kLiveAttr, builder.getI64IntegerAttr(live));
   llvm::DenseSet<Operation *> gathered = gatheredWeights(function);
   if (!gathered.empty()) {
-    auto ofWeights = llvm::filter_to_vector(
-        lifetimes, [&](const Lifetime &lifetime) { return gathered.contains(lifetime.op); });
+    auto ofWeights =
+        llvm::filter_to_vector(lifetimes, [&](const Lifetime &lifetime) {
+          return gathered.contains(lifetime.op);
+        });
     int where = 0;
-    function->setAttr(kGatheredAttr, builder.getI64IntegerAttr(
-                                         largestLiveSum(ofWeights, count, where)));
+    function->setAttr(kGatheredAttr, builder.getI64IntegerAttr(largestLiveSum(
+                                         ofWeights, count, where)));
   }
-  std::map<StringRef, int64_t> kinds{
-      {"activations", 0}, {"gradients", 0}, {"temporaries", 0}, {"unused", best - live}};
+  std::map<StringRef, int64_t> kinds{{"activations", 0},
+                                     {"gradients", 0},
+                                     {"temporaries", 0},
+                                     {"unused", best - live}};
   for (const Lifetime &lifetime : lifetimes)
     if (lifetime.first <= peak && peak <= lifetime.last) {
       auto buffer = dyn_cast<BufferOp>(lifetime.op);
@@ -252,7 +267,8 @@ static LogicalResult placeFunction(func::FuncOp function, const llvm::StringMap<
     }
   SmallVector<NamedAttribute> sums;
   for (auto [kind, bytes] : kinds)
-    sums.push_back(builder.getNamedAttr(kind, builder.getI64IntegerAttr(bytes)));
+    sums.push_back(
+        builder.getNamedAttr(kind, builder.getI64IntegerAttr(bytes)));
   function->setAttr(kScratchKindsAttr, builder.getDictionaryAttr(sums));
   if (!lifetimes.empty())
     remark::analysis(
@@ -274,31 +290,35 @@ struct ExecPlace : sheaf::impl::ExecPlaceBase<ExecPlace> {
     llvm::StringMap<int64_t> scratch;
     llvm::StringMap<bool> open;
     // Callees first.
-    std::function<LogicalResult(func::FuncOp)> place = [&](func::FuncOp function) {
-      StringRef name = function.getName();
-      if (scratch.contains(name))
-        return success();
-      if (function.isExternal() || !function.getBody().hasOneBlock())
-        return LogicalResult(function.emitError("has no body of one block to place"));
-      if (open[name])
-        return LogicalResult(function.emitError("calls itself; recursion is not supported"));
-      open[name] = true;
-      WalkResult result = function.walk([&](exec::CallOp call) {
-        auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
-        if (!callee) {
-          call.emitOpError("calls '") << call.getCallee() << "', which is not in the module";
-          return WalkResult::interrupt();
-        }
-        return WalkResult(place(callee));
-      });
-      if (result.wasInterrupted())
-        return failure();
-      if (failed(placeFunction(function, scratch)))
-        return failure();
-      scratch[name] =
-          function->getAttrOfType<IntegerAttr>(kScratchAttr).getInt();
-      return success();
-    };
+    std::function<LogicalResult(func::FuncOp)> place =
+        [&](func::FuncOp function) {
+          StringRef name = function.getName();
+          if (scratch.contains(name))
+            return success();
+          if (function.isExternal() || !function.getBody().hasOneBlock())
+            return LogicalResult(
+                function.emitError("has no body of one block to place"));
+          if (open[name])
+            return LogicalResult(
+                function.emitError("calls itself; recursion is not supported"));
+          open[name] = true;
+          WalkResult result = function.walk([&](exec::CallOp call) {
+            auto callee = module.lookupSymbol<func::FuncOp>(call.getCallee());
+            if (!callee) {
+              call.emitOpError("calls '")
+                  << call.getCallee() << "', which is not in the module";
+              return WalkResult::interrupt();
+            }
+            return WalkResult(place(callee));
+          });
+          if (result.wasInterrupted())
+            return failure();
+          if (failed(placeFunction(function, scratch)))
+            return failure();
+          scratch[name] =
+              function->getAttrOfType<IntegerAttr>(kScratchAttr).getInt();
+          return success();
+        };
     for (func::FuncOp function : module.getOps<func::FuncOp>())
       if (failed(place(function)))
         return signalPassFailure();

@@ -1,7 +1,8 @@
-//===- ConvertFloats.cpp - Another element type for floats -------------------===//
+//===- ConvertFloats.cpp - Another element type for floats
+//-------------------===//
 
-#include "passes/precision/Passes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/precision/Passes.h"
 
 namespace sheaf {
 #define GEN_PASS_DEF_NNCONVERTFLOATS
@@ -17,23 +18,31 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
 
   void runOnOperation() override {
     if (to != "f64") {
-      getOperation().emitError("nn-convert-floats: unknown type '") << to << "', expected 'f64'";
+      getOperation().emitError("nn-convert-floats: unknown type '")
+          << to << "', expected 'f64'";
       return signalPassFailure();
     }
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
-      if (llvm::any_of(function.getArgumentTypes(), llvm::IsaPred<MemRefType>)) {
+      if (llvm::any_of(function.getArgumentTypes(),
+                       llvm::IsaPred<MemRefType>)) {
         function.emitError("nn-convert-floats: @")
-            << function.getName() << " is on buffers, expected a program on tensors";
+            << function.getName()
+            << " is on buffers, expected a program on tensors";
         return signalPassFailure();
       }
     Type element = Float64Type::get(&getContext());
-    auto isConverted = [](Type type) { return type.isF32() || type.isBF16() || type.isF16(); };
+    auto isConverted = [](Type type) {
+      return type.isF32() || type.isBF16() || type.isF16();
+    };
     auto convert = [&](Type type) -> Type {
       auto tensor = dyn_cast<RankedTensorType>(type);
-      return tensor && isConverted(tensor.getElementType()) ? tensor.clone(element) : type;
+      return tensor && isConverted(tensor.getElementType())
+                 ? tensor.clone(element)
+                 : type;
     };
     auto convertAll = [&](TypeRange types) {
-      return llvm::map_to_vector(types, [&](Type type) { return convert(type); });
+      return llvm::map_to_vector(types,
+                                 [&](Type type) { return convert(type); });
     };
     getOperation().walk([&](Operation *op) {
       for (OpResult result : op->getResults())
@@ -43,18 +52,20 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
           for (BlockArgument argument : block.getArguments())
             argument.setType(convert(argument.getType()));
       if (auto function = dyn_cast<func::FuncOp>(op)) {
-        function.setFunctionType(
-            FunctionType::get(&getContext(), convertAll(function.getArgumentTypes()),
-                              convertAll(function.getResultTypes())));
+        function.setFunctionType(FunctionType::get(
+            &getContext(), convertAll(function.getArgumentTypes()),
+            convertAll(function.getResultTypes())));
       } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
         auto value = dyn_cast<DenseFPElementsAttr>(constant.getValue());
         if (value && isConverted(value.getElementType()))
-          constant.setValueAttr(value.mapValues(element, [](const APFloat &number) {
-            APFloat wide = number;
-            bool exact;
-            wide.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &exact);
-            return wide.bitcastToAPInt();
-          }));
+          constant.setValueAttr(
+              value.mapValues(element, [](const APFloat &number) {
+                APFloat wide = number;
+                bool exact;
+                wide.convert(APFloat::IEEEdouble(),
+                             APFloat::rmNearestTiesToEven, &exact);
+                return wide.bitcastToAPInt();
+              }));
       }
     });
     getOperation().walk([](nn::CastOp cast) {

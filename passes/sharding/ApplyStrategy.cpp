@@ -87,8 +87,8 @@ private:
   ModuleOp module;
   MLIRContext *context;
   const Options &options;
-  /// What the table shards along the largest dimension: 0 nothing, 1 optimizer state,
-  /// 2 and gradients, 3 and parameters.
+  /// What the table shards along the largest dimension: 0 nothing, 1 optimizer
+  /// state, 2 and gradients, 3 and parameters.
   int zero;
   StrategyTable table;
   /// The rows of those: for state, gradients, weights.
@@ -99,8 +99,8 @@ private:
   SmallVector<int> zeroAxes;
   /// Sub-axes that the strategy uses, and those that the module did before.
   SmallVector<dist::AxisAttr> subAxes, usedAxes;
-  /// Of rows with `shared`, the part of their axis over which they shard; absent for
-  /// all of it.
+  /// Of rows with `shared`, the part of their axis over which they shard;
+  /// absent for all of it.
   llvm::DenseMap<const StrategyRow *, int64_t> sharedParts;
 
   //===--------------------------------------------------------------------===//
@@ -146,25 +146,31 @@ private:
     std::string text;
     if (!options.strategy.empty()) {
       if (zero != 0 || options.zeroGroup != 0 || options.sequenceParallel)
-        return module.emitError("dist-apply-strategy: strategy is given, so zero, zero-group and "
-                                "sequence-parallel are not; write them as rows");
-      auto file = llvm::MemoryBuffer::getFile(options.strategy, /*IsText=*/true);
+        return module.emitError(
+            "dist-apply-strategy: strategy is given, so zero, zero-group and "
+            "sequence-parallel are not; write them as rows");
+      auto file =
+          llvm::MemoryBuffer::getFile(options.strategy, /*IsText=*/true);
       if (!file)
-        return module.emitError("dist-apply-strategy: cannot read the strategy '")
+        return module.emitError(
+                   "dist-apply-strategy: cannot read the strategy '")
                << options.strategy << "': " << file.getError().message();
       text = (*file)->getBuffer().str();
     } else {
       if (zero < 0 || zero > 3)
-        return module.emitError("dist-apply-strategy: zero is ") << zero << ", expected 0 to 3";
+        return module.emitError("dist-apply-strategy: zero is ")
+               << zero << ", expected 0 to 3";
       dist::MeshAxisAttr batch = mesh.op.lookup(kBatchAxis);
       int64_t group = options.zeroGroup, devices = batch ? batch.getSize() : 1;
       if (group < 0 || (group > 0 && zero > 0 && batch && devices % group != 0))
         return module.emitError("dist-apply-strategy: zero-group is ")
-               << group << ", which does not divide the " << devices << " devices of dp; nearest: "
+               << group << ", which does not divide the " << devices
+               << " devices of dp; nearest: "
                << nearestDivisors(devices, group);
       text = builtinStrategy(zero, group, options.sequenceParallel, devices);
     }
-    FailureOr<StrategyTable> rows = parseStrategy(text, options.strategy, module, mesh.op);
+    FailureOr<StrategyTable> rows =
+        parseStrategy(text, options.strategy, module, mesh.op);
     if (failed(rows))
       return failure();
     table = std::move(*rows);
@@ -403,7 +409,8 @@ private:
 
   /// The largest outer part of the axis over which the dimension can be
   /// sharded; 1 where there is none.
-  int64_t largestPart(BlockArgument argument, unsigned dim, dist::AxisAttr axis) {
+  int64_t largestPart(BlockArgument argument, unsigned dim,
+                      dist::AxisAttr axis) {
     int64_t devices = mesh.sizeOf(mesh.atomsOf(axis)), found = 1;
     SmallVector<dist::AxisAttr> before = subAxes;
     for (int64_t size = devices - 1; size > 1 && found == 1; --size) {
@@ -419,15 +426,15 @@ private:
     return found;
   }
 
-  LogicalResult refuse(BlockArgument argument, unsigned dim, nn::ParamAttr param,
-                       const StrategyRow &row) {
+  LogicalResult refuse(BlockArgument argument, unsigned dim,
+                       nn::ParamAttr param, const StrategyRow &row) {
     int64_t devices = mesh.sizeOf(atomsOf(row.meshAxes));
     std::string axes = axesText(row.meshAxes);
-    InFlightDiagnostic error = emitError(argument.getLoc())
-           << "parameter " << param.getName() << " is to be sharded over "
-           << axes << " = " << devices << " along dimension " << dim << " ("
-           << param.getAxes()[dim].getValue()
-           << "), which its uses do not allow";
+    InFlightDiagnostic error =
+        emitError(argument.getLoc())
+        << "parameter " << param.getName() << " is to be sharded over " << axes
+        << " = " << devices << " along dimension " << dim << " ("
+        << param.getAxes()[dim].getValue() << "), which its uses do not allow";
     if (row.meshAxes.size() == 1)
       error << "; the largest divisor of " << devices << " that they do is "
             << largestPart(argument, dim, row.meshAxes[0]);
@@ -440,7 +447,8 @@ private:
   /// of them as share it.
   LogicalResult findSharedAxes() {
     for (const StrategyRow &row : table) {
-      if (row.what != StrategyRow::Parameter || !row.shared || row.meshAxes.size() != 1)
+      if (row.what != StrategyRow::Parameter || !row.shared ||
+          row.meshAxes.size() != 1)
         continue;
       int64_t part = 0;
       for (func::FuncOp function : module.getOps<func::FuncOp>()) {
@@ -452,7 +460,8 @@ private:
           if (!param)
             continue;
           for (auto [i, axis] : llvm::enumerate(param.getAxes())) {
-            if (axis != StringRef(row.axis) || shardDim(argument, i, atomsOf(row.meshAxes)))
+            if (axis != StringRef(row.axis) ||
+                shardDim(argument, i, atomsOf(row.meshAxes)))
               continue;
             int64_t largest = largestPart(argument, i, row.meshAxes[0]);
             part = part == 0 ? largest : std::min(part, largest);
@@ -529,8 +538,8 @@ private:
     return kind == "parameter" && zero < 3 ? parameter.used : parameter.sharded;
   }
 
-  /// Which rows asked for the axes of a sharding; null where none did. `zeroRow` is the
-  /// one that asked for those of ZeRO.
+  /// Which rows asked for the axes of a sharding; null where none did.
+  /// `zeroRow` is the one that asked for those of ZeRO.
   DictionaryAttr becauseOf(const ValueSharding &sharding,
                            ArrayRef<std::pair<int, const StrategyRow *>> rows,
                            const StrategyRow *zeroRow = nullptr) {
@@ -538,7 +547,8 @@ private:
     if (zeroRow)
       for (int atom : zeroAxes)
         if (sharding.uses(atom))
-          list.set(mesh.nameOf(atom), StringAttr::get(context, zeroRow->describe()));
+          list.set(mesh.nameOf(atom),
+                   StringAttr::get(context, zeroRow->describe()));
     for (auto [atom, row] : rows)
       if (sharding.uses(atom))
         list.set(mesh.nameOf(atom), StringAttr::get(context, row->describe()));
@@ -575,9 +585,10 @@ private:
           int64_t d = llvm::find(kBatchDims, row.axis) - std::begin(kBatchDims);
           // A device has its samples of every microbatch.
           int64_t blocks = d == 0 ? microbatches : 1;
-          if (row.what != StrategyRow::Batch || atoms.empty() || d >= type.getRank() ||
-              type.getDimSize(d) <= blocks ||
-              llvm::any_of(atoms, [&](int atom) { return sharding.uses(atom); }))
+          if (row.what != StrategyRow::Batch || atoms.empty() ||
+              d >= type.getRank() || type.getDimSize(d) <= blocks ||
+              llvm::any_of(atoms,
+                           [&](int atom) { return sharding.uses(atom); }))
             continue;
           llvm::append_range(sharding.dims[d].axes, atoms);
           sharding.dims[d].blocks = blocks;
@@ -595,8 +606,8 @@ private:
         continue;
       if (const Parameter *parameter =
               find(function.getResultAttr(i, nn::kResultAttr), kind)) {
-        // That a weight is whole at the end is asked for, too: by the row that shards
-        // the state from which it comes.
+        // That a weight is whole at the end is asked for, too: by the row that
+        // shards the state from which it comes.
         const ValueSharding &sharding = shardingFor(*parameter, kind);
         function.setResultAttr(i, dist::kShardingAttr, mesh.print(sharding));
         if (DictionaryAttr because = becauseOf(
@@ -654,8 +665,9 @@ private:
   void constrainZero(func::FuncOp function) {
     OpBuilder builder(context);
     auto because = [&](int stage, StringRef what) {
-      std::string from = options.strategy.empty() ? "ZeRO-" + std::to_string(zero)
-                                                  : zeroRows[stage - 1]->describe();
+      std::string from = options.strategy.empty()
+                             ? "ZeRO-" + std::to_string(zero)
+                             : zeroRows[stage - 1]->describe();
       return from + ": " + what.str();
     };
 
@@ -729,7 +741,8 @@ private:
         ValueSharding part = mesh.parse(sharding);
         part.dims[0].blocks = 1;
         list[1 + j] = mesh.print(part);
-        if (Attribute text = function.getArgAttr(argument.getArgNumber(), dist::kBecauseAttr))
+        if (Attribute text = function.getArgAttr(argument.getArgNumber(),
+                                                 dist::kBecauseAttr))
           reasons[op][1 + j] = text;
       }
       op->setAttr(dist::kBecauseAttr, builder.getArrayAttr(reasons[op]));
@@ -764,7 +777,7 @@ private:
           builder.setInsertionPoint(use.getOwner());
         constrain(builder, use, parameter.used,
                   because(3, keep ? "weights are gathered once a step and kept"
-                               : "weights are gathered for use"));
+                                  : "weights are gathered for use"));
         if (keep) {
           kept = use.get();
           kept.getDefiningOp()->setAttr(nn::kRoleAttr,
@@ -894,7 +907,8 @@ private:
             if (name == StringRef(row->axis) && type.getDimSize(i) > 1)
               dim = i;
           bool taken = llvm::any_of(chosen, [&](const StrategyRow *other) {
-            return other && llvm::any_of(atomsOf(other->meshAxes), [&](int atom) {
+            return other &&
+                   llvm::any_of(atomsOf(other->meshAxes), [&](int atom) {
                      return llvm::is_contained(atomsOf(row->meshAxes), atom);
                    });
           });
@@ -906,11 +920,12 @@ private:
           SmallVector<dist::AxisAttr> axes;
           if (row)
             axes = mesh.axesOf(atomsOf(row->meshAxes));
-          dims.push_back(
-              dist::DimAttr::get(context, axes, /*open=*/true, row ? row->priority : 0, 1));
+          dims.push_back(dist::DimAttr::get(context, axes, /*open=*/true,
+                                            row ? row->priority : 0, 1));
           if (row)
             for (int atom : atomsOf(row->meshAxes))
-              because.set(mesh.nameOf(atom), StringAttr::get(context, row->describe()));
+              because.set(mesh.nameOf(atom),
+                          StringAttr::get(context, row->describe()));
         }
         list.push_back(
             dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {}));
@@ -928,8 +943,8 @@ struct DistApplyStrategy
   using DistApplyStrategyBase::DistApplyStrategyBase;
 
   void runOnOperation() final {
-    Options options{mesh,         zero,         zeroGroup, sequenceParallel, strategy,
-                    zeroMinBytes, zero3Gathers, accumulate};
+    Options options{mesh,     zero,         zeroGroup,    sequenceParallel,
+                    strategy, zeroMinBytes, zero3Gathers, accumulate};
     if (failed(Strategy(getOperation(), options).run()))
       signalPassFailure();
   }

@@ -1,11 +1,11 @@
 //===- Explain.cpp - List the collectives of an entry ---------------------===//
 
+#include "passes/sharding/Explain.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/autodiff/LayerFunctions.h"
-#include "passes/sharding/Explain.h"
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
@@ -42,8 +42,8 @@ struct Explanation {
     return role == "optimizer" ? "optimizer" : "backward";
   }
 
-  /// The layer whose function holds the op, or null: forward and backward functions
-  /// name the one that they were made from.
+  /// The layer whose function holds the op, or null: forward and backward
+  /// functions name the one that they were made from.
   StringRef layerOf(Operation *op) {
     auto function = op->getParentOfType<func::FuncOp>();
     if (function == entry)
@@ -67,8 +67,11 @@ struct Explanation {
     auto list = dyn_cast_or_null<ArrayAttr>(pair);
     if (!list || list.size() != 2)
       return {};
-    auto first = dyn_cast<StringAttr>(list[0]), second = dyn_cast<StringAttr>(list[1]);
-    return first && second && (kind.empty() || first == kind) ? second.getValue() : StringRef();
+    auto first = dyn_cast<StringAttr>(list[0]),
+         second = dyn_cast<StringAttr>(list[1]);
+    return first && second && (kind.empty() || first == kind)
+               ? second.getValue()
+               : StringRef();
   }
 
   /// The parameter that an argument of the entry is or belongs to.
@@ -82,8 +85,8 @@ struct Explanation {
     return nameIn(entry.getArgAttr(i, nn::kStateAttr));
   }
 
-  /// The parameter that a collective gathers, or whose gradient it reduces; empty where
-  /// it is for neither.
+  /// The parameter that a collective gathers, or whose gradient it reduces;
+  /// empty where it is for neither.
   StringRef parameterFor(Operation *op) {
     // Backwards: what changes the place of elements only.
     for (Value value = op->getOperand(0);;) {
@@ -102,13 +105,14 @@ struct Explanation {
       for (OpOperand &use : value.getUses()) {
         Operation *user = use.getOwner();
         if (isa<func::ReturnOp>(user) && user->getParentOp() == entry) {
-          StringRef name =
-              nameIn(entry.getResultAttr(use.getOperandNumber(), nn::kResultAttr));
+          StringRef name = nameIn(
+              entry.getResultAttr(use.getOperandNumber(), nn::kResultAttr));
           if (!name.empty())
             return name;
         }
         if (isa<nn::YieldOp>(user)) {
-          reached.insert(user->getParentOp()->getResult(use.getOperandNumber()));
+          reached.insert(
+              user->getParentOp()->getResult(use.getOperandNumber()));
           continue;
         }
         bool moves = isa<dist::DistDialect>(user->getDialect());
@@ -119,7 +123,8 @@ struct Explanation {
               entry.getArgAttr(argument.getArgNumber(), nn::kStateAttr))
             return parameterOf(argument);
         }
-        if (user->getNumResults() != 1 || user->getNumRegions() != 0 || isa<func::CallOp>(user))
+        if (user->getNumResults() != 1 || user->getNumRegions() != 0 ||
+            isa<func::CallOp>(user))
           continue;
         // Sums with, and multiples of, the gradient have its shape.
         auto result = dyn_cast<RankedTensorType>(user->getResult(0).getType());
@@ -141,14 +146,16 @@ struct Explanation {
       for (OpOperand &use : reached[i].getUses()) {
         Operation *user = use.getOwner();
         if (isa<func::ReturnOp>(user) && user->getParentOp() == entry)
-          if (StringRef name =
-                  nameIn(entry.getResultAttr(use.getOperandNumber(), nn::kResultAttr));
+          if (StringRef name = nameIn(
+                  entry.getResultAttr(use.getOperandNumber(), nn::kResultAttr));
               !name.empty())
             return name;
         if (isa<nn::YieldOp>(user))
-          reached.insert(user->getParentOp()->getResult(use.getOperandNumber()));
+          reached.insert(
+              user->getParentOp()->getResult(use.getOperandNumber()));
         else if (user->getNumResults() == 1 &&
-                 cast<RankedTensorType>(user->getResult(0).getType()).getRank() == 0)
+                 cast<RankedTensorType>(user->getResult(0).getType())
+                         .getRank() == 0)
           reached.insert(user->getResult(0));
       }
     return "scalar";
@@ -179,11 +186,15 @@ struct Explanation {
                     .Case("all-to-all", planner::MoveKind::AllToAll)
                     .Default(planner::MoveKind::Permute);
     llvm::json::Object entry{
-        {"kind", kind},         {"axes", std::move(axes)},
-        {"group", group},       {"dtype", dtype},
-        {"elements", elements}, {"wire_bytes", sent},
+        {"kind", kind},
+        {"axes", std::move(axes)},
+        {"group", group},
+        {"dtype", dtype},
+        {"elements", elements},
+        {"wire_bytes", sent},
         {"seconds", mesh.planner.seconds(move, atoms, sent)},
-        {"count", count},       {"phase", phaseOf(op)}};
+        {"count", count},
+        {"phase", phaseOf(op)}};
     if (from.getRank() == 0)
       entry["purpose"] = purposeOf(op);
     else if (StringRef parameter = parameterFor(op); !parameter.empty())
@@ -247,7 +258,7 @@ double sharding::bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh) {
   else if (auto exchange = dyn_cast<dist::AllToAllOp>(op.getOperation()))
     padded = padded / from.getDimSize(exchange.getSplit()) *
              (to.getDimSize(exchange.getSplit()) * group);
-  double sent = kind == "all-reduce" ? 2 * share * padded
+  double sent = kind == "all-reduce"                       ? 2 * share * padded
                 : kind == "permute" || kind == "broadcast" ? double(padded)
                                                            : share * padded;
   return sent * ((from.getElementTypeBitWidth() + 7) / 8);
@@ -268,7 +279,8 @@ llvm::json::Array sharding::explainCollectives(func::FuncOp entry) {
   explanation.visit(entry.front(), 1);
   llvm::SetVector<dist::AxisAttr> axes;
   for (auto [op, count] : explanation.times)
-    for (dist::AxisAttr axis : cast<dist::CollectiveOpInterface>(op).getGroupAxes())
+    for (dist::AxisAttr axis :
+         cast<dist::CollectiveOpInterface>(op).getGroupAxes())
       if (!axis.isWhole())
         axes.insert(axis);
   FailureOr<MeshInfo> info = MeshInfo::get(mesh, axes.getArrayRef());
@@ -286,22 +298,25 @@ llvm::json::Array sharding::explainConflicts(func::FuncOp entry) {
   explanation.visit(entry.front(), 1);
   llvm::json::Array list;
   for (auto [op, count] : explanation.conflicts)
-    for (auto conflict :
-         op->getAttrOfType<ArrayAttr>(dist::kConflictsAttr).getAsRange<DictionaryAttr>()) {
+    for (auto conflict : op->getAttrOfType<ArrayAttr>(dist::kConflictsAttr)
+                             .getAsRange<DictionaryAttr>()) {
       llvm::json::Array candidates;
-      for (auto candidate : conflict.getAs<ArrayAttr>("candidates").getAsRange<DictionaryAttr>()) {
-        llvm::json::Object object{{"what", candidate.getAs<StringAttr>("what").getValue()}};
+      for (auto candidate : conflict.getAs<ArrayAttr>("candidates")
+                                .getAsRange<DictionaryAttr>()) {
+        llvm::json::Object object{
+            {"what", candidate.getAs<StringAttr>("what").getValue()}};
         if (auto seconds = candidate.getAs<FloatAttr>("seconds"))
           object["seconds"] = seconds.getValueAsDouble();
         candidates.push_back(std::move(object));
       }
-      llvm::json::Object object{{"op", op->getName().getStringRef()},
-                                {"loc", placeOf(op->getLoc())},
-                                {"count", count},
-                                {"phase", Explanation::phaseOf(op)},
-                                {"candidates", std::move(candidates)},
-                                {"choice", conflict.getAs<IntegerAttr>("choice").getInt()},
-                                {"by", conflict.getAs<StringAttr>("by").getValue()}};
+      llvm::json::Object object{
+          {"op", op->getName().getStringRef()},
+          {"loc", placeOf(op->getLoc())},
+          {"count", count},
+          {"phase", Explanation::phaseOf(op)},
+          {"candidates", std::move(candidates)},
+          {"choice", conflict.getAs<IntegerAttr>("choice").getInt()},
+          {"by", conflict.getAs<StringAttr>("by").getValue()}};
       if (StringRef layer = explanation.layerOf(op); !layer.empty())
         object["layer"] = layer;
       list.push_back(std::move(object));
@@ -309,17 +324,19 @@ llvm::json::Array sharding::explainConflicts(func::FuncOp entry) {
   return list;
 }
 
-void sharding::printConflicts(const llvm::json::Array &conflicts, raw_ostream &os) {
+void sharding::printConflicts(const llvm::json::Array &conflicts,
+                              raw_ostream &os) {
   if (!conflicts.empty())
     os << "wishes that could not all be followed\n";
   for (const llvm::json::Value &value : conflicts) {
     const llvm::json::Object &conflict = *value.getAsObject();
-    os << *conflict.getString("op") << " at " << *conflict.getString("loc") << ", by "
-       << *conflict.getString("by") << ":";
+    os << *conflict.getString("op") << " at " << *conflict.getString("loc")
+       << ", by " << *conflict.getString("by") << ":";
     int64_t choice = *conflict.getInteger("choice");
     for (auto [i, item] : llvm::enumerate(*conflict.getArray("candidates"))) {
       const llvm::json::Object &candidate = *item.getAsObject();
-      os << (i ? ", " : " ") << (static_cast<int64_t>(i) == choice ? "followed " : "not ")
+      os << (i ? ", " : " ")
+         << (static_cast<int64_t>(i) == choice ? "followed " : "not ")
          << *candidate.getString("what");
       if (std::optional<double> seconds = candidate.getNumber("seconds"))
         os << llvm::formatv(" ({0:f1} us)", 1e6 * *seconds);
@@ -362,9 +379,11 @@ llvm::json::Array sharding::totalsOf(const llvm::json::Array &collectives) {
   return list;
 }
 
-void sharding::printCollectives(const llvm::json::Array &collectives, llvm::raw_ostream &os) {
-  os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14} {6,10} {7,-9}  {8}\n", "kind",
-                      "axes", "group", "elements", "count", "wire bytes", "us", "phase", "why");
+void sharding::printCollectives(const llvm::json::Array &collectives,
+                                llvm::raw_ostream &os) {
+  os << llvm::formatv(
+      "{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14} {6,10} {7,-9}  {8}\n", "kind",
+      "axes", "group", "elements", "count", "wire bytes", "us", "phase", "why");
   int64_t scalars = 0;
   for (const llvm::json::Value &value : collectives) {
     const llvm::json::Object &entry = *value.getAsObject();
@@ -377,13 +396,14 @@ void sharding::printCollectives(const llvm::json::Array &collectives, llvm::raw_
     auto text = [&](StringRef key) {
       return reason ? reason->getString(key).value_or("") : StringRef();
     };
-    os << llvm::formatv("{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14:f0} {6,10:f1} {7,-9}  {8}",
-                        entry.getString("kind").value_or(""), axesOf(entry),
-                        entry.getInteger("group").value_or(0),
-                        entry.getInteger("elements").value_or(0), count,
-                        entry.getNumber("wire_bytes").value_or(0),
-                        1e6 * entry.getNumber("seconds").value_or(0),
-                        entry.getString("phase").value_or(""), text("text"));
+    os << llvm::formatv(
+        "{0,-15} {1,-10} {2,5} {3,12} {4,6} {5,14:f0} {6,10:f1} {7,-9}  {8}",
+        entry.getString("kind").value_or(""), axesOf(entry),
+        entry.getInteger("group").value_or(0),
+        entry.getInteger("elements").value_or(0), count,
+        entry.getNumber("wire_bytes").value_or(0),
+        1e6 * entry.getNumber("seconds").value_or(0),
+        entry.getString("phase").value_or(""), text("text"));
     if (std::optional<StringRef> parameter = entry.getString("param"))
       os << ", " << *parameter;
     if (std::optional<StringRef> layer = entry.getString("layer"))
@@ -391,23 +411,27 @@ void sharding::printCollectives(const llvm::json::Array &collectives, llvm::raw_
     if (!text("loc").empty())
       os << "  " << text("loc");
     os << "\n";
-    if (const llvm::json::Array *from = reason ? reason->getArray("annotations") : nullptr)
+    if (const llvm::json::Array *from =
+            reason ? reason->getArray("annotations") : nullptr)
       for (const llvm::json::Value &annotation : *from)
-        os << "    because of " << annotation.getAsString().value_or("") << "\n";
+        os << "    because of " << annotation.getAsString().value_or("")
+           << "\n";
   }
   for (const llvm::json::Value &value : totalsOf(collectives)) {
     const llvm::json::Object &total = *value.getAsObject();
-    os << llvm::formatv("in all over {0}: {1} times, {2:f0} bytes sent by each device a step, "
-                        "{3:f1} us\n",
-                        axesOf(total), *total.getInteger("count"), *total.getNumber("wire_bytes"),
-                        1e6 * *total.getNumber("seconds"));
+    os << llvm::formatv(
+        "in all over {0}: {1} times, {2:f0} bytes sent by each device a step, "
+        "{3:f1} us\n",
+        axesOf(total), *total.getInteger("count"),
+        *total.getNumber("wire_bytes"), 1e6 * *total.getNumber("seconds"));
   }
   os << scalars << " reductions of scalars\n";
 }
 
 llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
   auto wrong = [](const Twine &what) {
-    return llvm::createStringError(what + ", expected what sheaf-compile --explain=json writes");
+    return llvm::createStringError(
+        what + ", expected what sheaf-compile --explain=json writes");
   };
   // The parser calls itself for each bracket.
   int64_t depth = 0;
@@ -438,7 +462,8 @@ llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
         !llvm::all_of(*axes, [](const llvm::json::Value &axis) {
           return axis.getAsString().has_value();
         }))
-      return wrong("collective " + Twine(i) + " lacks its kind, axes, count or wire_bytes");
+      return wrong("collective " + Twine(i) +
+                   " lacks its kind, axes, count or wire_bytes");
   }
   for (auto &[kind, bytes] : *all->getObject("memory"))
     if (!bytes.getAsInteger())
@@ -446,7 +471,8 @@ llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
   return std::move(*all);
 }
 
-bool sharding::printDifferences(const llvm::json::Object &before, const llvm::json::Object &after,
+bool sharding::printDifferences(const llvm::json::Object &before,
+                                const llvm::json::Object &after,
                                 raw_ostream &os) {
   struct Sides {
     double bytes[2] = {};
@@ -461,8 +487,8 @@ bool sharding::printDifferences(const llvm::json::Object &before, const llvm::js
       const llvm::json::Object &entry = *value.getAsObject();
       std::string what;
       llvm::raw_string_ostream name(what);
-      name << entry.getString("kind").value_or("") << " over " << axesOf(entry) << ", "
-           << entry.getString("dtype").value_or("") << ", "
+      name << entry.getString("kind").value_or("") << " over " << axesOf(entry)
+           << ", " << entry.getString("dtype").value_or("") << ", "
            << entry.getString("phase").value_or("");
       for (StringRef key : {"purpose", "param", "op"})
         if (std::optional<StringRef> text = entry.getString(key))
@@ -489,10 +515,13 @@ bool sharding::printDifferences(const llvm::json::Object &before, const llvm::js
     if (a == b && m == n)
       return;
     differ = true;
-    bool added = isMemory ? b == 0 : m == 0, removed = isMemory ? a == 0 : n == 0;
-    os << (added ? "added    " : removed ? "removed  " : a > b ? "grew     "
-                                : a < b  ? "shrank   "
-                                         : "changed  ");
+    bool added = isMemory ? b == 0 : m == 0,
+         removed = isMemory ? a == 0 : n == 0;
+    os << (added     ? "added    "
+           : removed ? "removed  "
+           : a > b   ? "grew     "
+           : a < b   ? "shrank   "
+                     : "changed  ");
     if (!isMemory && !added && !removed && m != n)
       os << m << " -> " << n << " times, ";
     else if (!isMemory)
@@ -526,8 +555,9 @@ struct DistExplain : sheaf::impl::DistExplainBase<DistExplain> {
           << (mesh ? "function @" + function : std::string("mesh"));
       return signalPassFailure();
     }
-    llvm::outs() << llvm::formatv("{0:2}",
-                                  llvm::json::Value(sharding::explainCollectives(entry)))
+    llvm::outs() << llvm::formatv(
+                        "{0:2}",
+                        llvm::json::Value(sharding::explainCollectives(entry)))
                  << "\n";
     markAllAnalysesPreserved();
   }

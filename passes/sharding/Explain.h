@@ -1,7 +1,8 @@
-//===- Explain.h - What each collective costs, and why it is there -*- C++ -*-===//
+//===- Explain.h - What each collective costs, and why it is there -*- C++
+//-*-===//
 //
-// The collectives of a step on local tensors as a list that programs read, and as a
-// table that people do.
+// The collectives of a step on local tensors as a list that programs read, and
+// as a table that people do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,45 +19,46 @@ namespace sheaf::sharding {
 /// Bytes that one device sends, on a ring.
 double bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh);
 
-/// The collectives that one call of `entry` makes, in the order of the program, those
-/// of layers and microbatches counted as often as they run. For each an object with
-/// kind, axes, group, dtype, elements (of the whole tensor), wire_bytes (that one
-/// device sends each time), seconds (what the planner reckons for that), count, phase,
-/// op and reason; `layer` where it stands in the function of one, `param` where it
-/// gathers a parameter or reduces its gradient, `purpose` for a scalar. Empty where the
-/// module has no mesh.
+/// The collectives that one call of `entry` makes, in the order of the program,
+/// those of layers and microbatches counted as often as they run. For each an
+/// object with kind, axes, group, dtype, elements (of the whole tensor),
+/// wire_bytes (that one device sends each time), seconds (what the planner
+/// reckons for that), count, phase, op and reason; `layer` where it stands in
+/// the function of one, `param` where it gathers a parameter or reduces its
+/// gradient, `purpose` for a scalar. Empty where the module has no mesh.
 llvm::json::Array explainCollectives(mlir::func::FuncOp entry);
 
-/// The parameter that a collective of `entry` gathers, or whose gradient it reduces;
-/// empty where it is for neither, or where that cannot be seen.
+/// The parameter that a collective of `entry` gathers, or whose gradient it
+/// reduces; empty where it is for neither, or where that cannot be seen.
 llvm::StringRef parameterFor(mlir::func::FuncOp entry, mlir::Operation *op);
 
-/// Where an op of the entry could not follow all wishes: for each an object with op, loc,
-/// count, phase, `layer` where it stands in one, `candidates` (what each wants, and the
-/// seconds that values are moved if it is followed, where cost decided), `choice` (its
-/// number), `by` (priority, cost or size).
+/// Where an op of the entry could not follow all wishes: for each an object
+/// with op, loc, count, phase, `layer` where it stands in one, `candidates`
+/// (what each wants, and the seconds that values are moved if it is followed,
+/// where cost decided), `choice` (its number), `by` (priority, cost or size).
 llvm::json::Array explainConflicts(mlir::func::FuncOp entry);
 
-/// For each set of axes an object with axes, count, wire_bytes and seconds of a step.
-/// Scalars are left out.
+/// For each set of axes an object with axes, count, wire_bytes and seconds of a
+/// step. Scalars are left out.
 llvm::json::Array totalsOf(const llvm::json::Array &collectives);
 
-/// Whether `text` is an explanation as --explain=json writes it; else an error says what
-/// is missing.
+/// Whether `text` is an explanation as --explain=json writes it; else an error
+/// says what is missing.
 llvm::Expected<llvm::json::Object> parseExplanation(llvm::StringRef text);
 
-/// Writes what the second explanation has more or less than the first: collectives that
-/// were added, removed, that send more or less; bytes over each set of axes, memory by
-/// kind. Gives whether there is a difference.
-bool printDifferences(const llvm::json::Object &before, const llvm::json::Object &after,
-                      llvm::raw_ostream &os);
+/// Writes what the second explanation has more or less than the first:
+/// collectives that were added, removed, that send more or less; bytes over
+/// each set of axes, memory by kind. Gives whether there is a difference.
+bool printDifferences(const llvm::json::Object &before,
+                      const llvm::json::Object &after, llvm::raw_ostream &os);
 
 /// A line for each, after a heading; nothing where there is none.
 void printConflicts(const llvm::json::Array &conflicts, llvm::raw_ostream &os);
 
 /// One line for each, then the bytes that a device sends over each set of axes.
 /// Scalars are counted, not listed.
-void printCollectives(const llvm::json::Array &collectives, llvm::raw_ostream &os);
+void printCollectives(const llvm::json::Array &collectives,
+                      llvm::raw_ostream &os);
 
 } // namespace sheaf::sharding
 

@@ -28,9 +28,10 @@ static std::string withPlace(const Twine &what, Location loc) {
 
 std::string Site::describe(StringRef axis) const {
   auto function = dyn_cast<func::FuncOp>(op);
-  Attribute because = kind == Argument ? function.getArgAttr(index, dist::kBecauseAttr)
-                      : kind == Result ? function.getResultAttr(index, dist::kBecauseAttr)
-                                       : op->getAttr(dist::kBecauseAttr);
+  Attribute because =
+      kind == Argument ? function.getArgAttr(index, dist::kBecauseAttr)
+      : kind == Result ? function.getResultAttr(index, dist::kBecauseAttr)
+                       : op->getAttr(dist::kBecauseAttr);
   if (auto list = dyn_cast_or_null<ArrayAttr>(because))
     because = index < list.size() ? list[index] : nullptr;
   if (auto texts = dyn_cast_or_null<DictionaryAttr>(because))
@@ -41,17 +42,21 @@ std::string Site::describe(StringRef axis) const {
         return cast<StringAttr>(text.getValue()).str();
   switch (kind) {
   case Argument:
-    return withPlace("the sharding of argument " + Twine(index) + " of @" + function.getName(),
+    return withPlace("the sharding of argument " + Twine(index) + " of @" +
+                         function.getName(),
                      function.getArgument(index).getLoc());
   case Result:
-    return withPlace("the sharding of result " + Twine(index) + " of @" + function.getName(),
+    return withPlace("the sharding of result " + Twine(index) + " of @" +
+                         function.getName(),
                      op->getLoc());
   case Op:
     break;
   }
   if (auto constraint = dyn_cast<dist::ConstraintOp>(op))
-    return withPlace(constraint.getBecause().value_or("a constraint"), op->getLoc());
-  return withPlace("the sharding of " + op->getName().getStringRef(), op->getLoc());
+    return withPlace(constraint.getBecause().value_or("a constraint"),
+                     op->getLoc());
+  return withPlace("the sharding of " + op->getName().getStringRef(),
+                   op->getLoc());
 }
 
 //===----------------------------------------------------------------------===//
@@ -61,7 +66,8 @@ std::string Site::describe(StringRef axis) const {
 void Origins::write(ModuleOp module, const MeshInfo &mesh) {
   llvm::SetVector<Attribute> annotations;
   Builder builder(module.getContext());
-  // Each value's axes lead to one of its neighbours', so most are known already.
+  // Each value's axes lead to one of its neighbours', so most are known
+  // already.
   llvm::DenseMap<std::pair<Value, int>, int> known;
   auto rootOf = [&](Value value, int axis) {
     SmallVector<std::pair<Value, int>> way;
@@ -77,7 +83,8 @@ void Origins::write(ModuleOp module, const MeshInfo &mesh) {
         break;
       way.push_back({value, axis});
       if (!step->source) {
-        Attribute wish = builder.getStringAttr(step->site.describe(mesh.nameOf(axis)));
+        Attribute wish =
+            builder.getStringAttr(step->site.describe(mesh.nameOf(axis)));
         annotations.insert(wish);
         root = llvm::find(annotations, wish) - annotations.begin();
       }
@@ -87,12 +94,15 @@ void Origins::write(ModuleOp module, const MeshInfo &mesh) {
       known[place] = root;
     return root;
   };
-  auto add = [&](SmallVectorImpl<int32_t> &list, Value value, Attribute sharding) {
-    for (const DimSharding &dim : mesh.parse(cast<dist::ShardingAttr>(sharding)).dims)
+  auto add = [&](SmallVectorImpl<int32_t> &list, Value value,
+                 Attribute sharding) {
+    for (const DimSharding &dim :
+         mesh.parse(cast<dist::ShardingAttr>(sharding)).dims)
       for (int axis : dim.axes)
         list.push_back(rootOf(value, axis));
   };
-  auto set = [&](Operation *op, StringRef name, StringRef from, ValueRange values) {
+  auto set = [&](Operation *op, StringRef name, StringRef from,
+                 ValueRange values) {
     auto shardings = op->getAttrOfType<ArrayAttr>(from);
     if (!shardings)
       return;
@@ -110,7 +120,8 @@ void Origins::write(ModuleOp module, const MeshInfo &mesh) {
         if (Attribute sharding = function.getArgAttr(i, dist::kShardingAttr))
           add(list, argument, sharding);
         if (!list.empty())
-          function.setArgAttr(i, dist::kOriginsAttr, builder.getDenseI32ArrayAttr(list));
+          function.setArgAttr(i, dist::kOriginsAttr,
+                              builder.getDenseI32ArrayAttr(list));
       }
       return;
     }
@@ -127,7 +138,8 @@ void Origins::write(ModuleOp module, const MeshInfo &mesh) {
           op->getRegion(0).getArguments());
   });
   if (!annotations.empty())
-    module->setAttr(dist::kAnnotationsAttr, builder.getArrayAttr(annotations.getArrayRef()));
+    module->setAttr(dist::kAnnotationsAttr,
+                    builder.getArrayAttr(annotations.getArrayRef()));
 }
 
 Annotations::Annotations(ModuleOp module, const MeshInfo &mesh) {
@@ -136,13 +148,15 @@ Annotations::Annotations(ModuleOp module, const MeshInfo &mesh) {
     return;
   for (auto annotation : list.getAsRange<StringAttr>())
     texts.push_back(annotation.getValue());
-  auto read = [&](ValueRange values, ArrayRef<Attribute> shardings, Attribute origins) {
+  auto read = [&](ValueRange values, ArrayRef<Attribute> shardings,
+                  Attribute origins) {
     auto numbers = dyn_cast_or_null<DenseI32ArrayAttr>(origins);
     if (!numbers)
       return;
     size_t i = 0;
     for (auto [value, sharding] : llvm::zip(values, shardings))
-      for (const DimSharding &dim : mesh.parse(cast<dist::ShardingAttr>(sharding)).dims)
+      for (const DimSharding &dim :
+           mesh.parse(cast<dist::ShardingAttr>(sharding)).dims)
         for (int axis : dim.axes)
           if (i < static_cast<size_t>(numbers.size()))
             roots[value].push_back({axis, numbers[i++]});
@@ -157,10 +171,13 @@ Annotations::Annotations(ModuleOp module, const MeshInfo &mesh) {
       return;
     }
     if (auto constraint = dyn_cast<dist::ConstraintOp>(op))
-      read(op->getResults(), {constraint.getSharding()}, op->getAttr(dist::kOriginsAttr));
+      read(op->getResults(), {constraint.getSharding()},
+           op->getAttr(dist::kOriginsAttr));
     if (auto shardings = op->getAttrOfType<ArrayAttr>(dist::kShardingsAttr))
-      read(op->getResults(), shardings.getValue(), op->getAttr(dist::kOriginsAttr));
-    if (auto shardings = op->getAttrOfType<ArrayAttr>(dist::kArgumentShardingsAttr))
+      read(op->getResults(), shardings.getValue(),
+           op->getAttr(dist::kOriginsAttr));
+    if (auto shardings =
+            op->getAttrOfType<ArrayAttr>(dist::kArgumentShardingsAttr))
       read(op->getRegion(0).getArguments(), shardings.getValue(),
            op->getAttr(dist::kArgumentOriginsAttr));
   });
@@ -172,12 +189,14 @@ void Annotations::addTo(llvm::SetVector<StringRef> &list, Value value,
   if (it == roots.end())
     return;
   for (auto [axis, root] : it->second)
-    if (root >= 0 && static_cast<size_t>(root) < texts.size() && llvm::is_contained(atoms, axis))
+    if (root >= 0 && static_cast<size_t>(root) < texts.size() &&
+        llvm::is_contained(atoms, axis))
       list.insert(texts[root]);
 }
 
 void Annotations::erase(Operation *root) {
-  StringRef names[] = {dist::kAnnotationsAttr, dist::kOriginsAttr, dist::kArgumentOriginsAttr, dist::kBecauseAttr};
+  StringRef names[] = {dist::kAnnotationsAttr, dist::kOriginsAttr,
+                       dist::kArgumentOriginsAttr, dist::kBecauseAttr};
   root->walk([&](Operation *op) {
     for (StringRef name : names)
       op->removeAttr(name);
@@ -188,7 +207,8 @@ void Annotations::erase(Operation *root) {
             function.removeArgAttr(i, name);
         for (unsigned i = 0; i < function.getNumResults(); ++i)
           if (function.getResultAttr(i, name))
-            function.removeResultAttr(i, StringAttr::get(root->getContext(), name));
+            function.removeResultAttr(
+                i, StringAttr::get(root->getContext(), name));
       }
   });
 }
@@ -228,7 +248,8 @@ struct Query {
     for (StringRef file : files) {
       if (parts.size() == 1 && !parts[0].getAsInteger(10, line))
         places.push_back({file, line, 0});
-      else if (parts.size() >= 2 && (file == parts[0] || file.ends_with(("/" + parts[0]).str())) &&
+      else if (parts.size() >= 2 &&
+               (file == parts[0] || file.ends_with(("/" + parts[0]).str())) &&
                !parts[1].getAsInteger(10, line) &&
                (parts.size() == 2 || !parts[2].getAsInteger(10, column)))
         places.push_back({file, line, column});
@@ -243,8 +264,8 @@ struct Query {
     });
   }
 
-  /// Where a file defines the name: an op stands behind the `=`, an argument where its
-  /// name does.
+  /// Where a file defines the name: an op stands behind the `=`, an argument
+  /// where its name does.
   void findName(StringRef file) {
     auto buffer = llvm::MemoryBuffer::getFile(file, /*IsText=*/true);
     if (!buffer)
@@ -254,15 +275,18 @@ struct Query {
     for (unsigned line = 1; !rest.empty(); ++line) {
       StringRef row;
       std::tie(row, rest) = rest.split('\n');
-      row = row.take_until([&](char c) { return c == '/' && row.contains("//"); });
-      for (size_t at = row.find('%'); at != StringRef::npos; at = row.find('%', at + 1)) {
+      row = row.take_until(
+          [&](char c) { return c == '/' && row.contains("//"); });
+      for (size_t at = row.find('%'); at != StringRef::npos;
+           at = row.find('%', at + 1)) {
         StringRef token = row.substr(at).take_front(1);
-        token = StringRef(token.data(), 1 + row.substr(at + 1)
-                                                .take_while([](char c) {
-                                                  return llvm::isAlnum(c) ||
-                                                         StringRef("_.$-").contains(c);
-                                                })
-                                                .size());
+        token = StringRef(token.data(),
+                          1 + row.substr(at + 1)
+                                  .take_while([](char c) {
+                                    return llvm::isAlnum(c) ||
+                                           StringRef("_.$-").contains(c);
+                                  })
+                                  .size());
         known.insert(token);
         if (token != name)
           continue;
@@ -290,10 +314,12 @@ struct Query {
     return found;
   }
 
-  /// Whether an argument is the parameter or batch of that name, or stands there.
+  /// Whether an argument is the parameter or batch of that name, or stands
+  /// there.
   bool names(func::FuncOp parent, BlockArgument argument) {
     unsigned i = argument.getArgNumber();
-    if (auto param = parent.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr)) {
+    if (auto param =
+            parent.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr)) {
       known.insert(param.getName());
       if (param.getName() == name)
         return true;
@@ -325,8 +351,8 @@ static std::string describe(Value value) {
       return result;
     }
     os << "@" << function.getName();
-    if (auto param = function.getArgAttrOfType<nn::ParamAttr>(argument.getArgNumber(),
-                                                              nn::kParamAttr))
+    if (auto param = function.getArgAttrOfType<nn::ParamAttr>(
+            argument.getArgNumber(), nn::kParamAttr))
       os << ", parameter " << param.getName();
     std::string place = placeOf(argument.getLoc());
     if (!place.empty())
@@ -342,18 +368,20 @@ static std::string describe(Value value) {
   return result;
 }
 
-LogicalResult Origins::explain(ModuleOp module, const MeshInfo &mesh, StringRef what,
-                               raw_ostream &os) {
+LogicalResult Origins::explain(ModuleOp module, const MeshInfo &mesh,
+                               StringRef what, raw_ostream &os) {
   Query query{module, {}, {}, {}, {}, {}, {}};
   query.read(what);
   // A training step has other entries beside it; its own functions tell all.
   llvm::SetVector<Operation *> functions;
-  if (auto step = module.lookupSymbol<func::FuncOp>("step"); step && query.function.empty()) {
+  if (auto step = module.lookupSymbol<func::FuncOp>("step");
+      step && query.function.empty()) {
     functions.insert(step);
     SymbolTableCollection symbols;
     for (size_t i = 0; i < functions.size(); ++i)
       functions[i]->walk([&](func::CallOp call) {
-        if (auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr()))
+        if (auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+                call, call.getCalleeAttr()))
           functions.insert(callee);
       });
   } else {
@@ -374,9 +402,10 @@ LogicalResult Origins::explain(ModuleOp module, const MeshInfo &mesh, StringRef 
     });
   }
   if (values.empty()) {
-    InFlightDiagnostic error = emitError(module.getLoc(), "nothing is named '")
-                               << what << "'; expected %name or @function:%name as in the file, "
-                               << "a parameter, the role of a batch argument, LINE or FILE:LINE";
+    InFlightDiagnostic error =
+        emitError(module.getLoc(), "nothing is named '")
+        << what << "'; expected %name or @function:%name as in the file, "
+        << "a parameter, the role of a batch argument, LINE or FILE:LINE";
     SmallVector<StringRef> candidates(query.known.begin(), query.known.end());
     if (std::optional<StringRef> near = nearest(query.name, candidates))
       error << "; the nearest name is '" << *near << "'";
@@ -394,8 +423,11 @@ LogicalResult Origins::explain(ModuleOp module, const MeshInfo &mesh, StringRef 
         continue;
       any = true;
       os << "  over " << mesh.nameOf(axis) << ":\n";
-      for (const Step *next; step->source && (next = stepOf(step->source, axis)); step = next)
-        os << "    through " << withPlace(step->via->getName().getStringRef(), step->via->getLoc())
+      for (const Step *next;
+           step->source && (next = stepOf(step->source, axis)); step = next)
+        os << "    through "
+           << withPlace(step->via->getName().getStringRef(),
+                        step->via->getLoc())
            << " from " << describe(step->source) << "\n";
       os << "    because of " << step->site.describe(mesh.nameOf(axis)) << "\n";
     }

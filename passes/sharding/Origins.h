@@ -1,9 +1,10 @@
 //===- Origins.h - Where each axis of each value came from -----*- C++ -*-===//
 //
 // The provenance of shardings: for each axis of each value the value next to it
-// that had it first, up to the annotation that a user or a strategy wrote. Kept by
-// propagation where somebody asks; handed to partitioning as attributes, so that a
-// collective can name the annotations without which it would not be there.
+// that had it first, up to the annotation that a user or a strategy wrote. Kept
+// by propagation where somebody asks; handed to partitioning as attributes, so
+// that a collective can name the annotations without which it would not be
+// there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,15 +17,15 @@
 
 namespace sheaf::sharding {
 
-/// Where a sharding was written. `index` is that of an argument or result of a function,
-/// or of an argument of a loop's body.
+/// Where a sharding was written. `index` is that of an argument or result of a
+/// function, or of an argument of a loop's body.
 struct Site {
   enum Kind { Argument, Result, Op } kind = Op;
   mlir::Operation *op = nullptr;
   unsigned index = 0;
 
-  /// What asks for `axis` there: what its writer said (`dist.because`), else which
-  /// argument, result or op it is, with its place in the file.
+  /// What asks for `axis` there: what its writer said (`dist.because`), else
+  /// which argument, result or op it is, with its place in the file.
   std::string describe(llvm::StringRef axis) const;
 };
 
@@ -39,12 +40,14 @@ public:
     steps.try_emplace({value, axis}, Step{source, via, {}});
   }
 
-  /// Writes where the axes of a value came from, step by step. `what` names it as the
-  /// option `why` of dist-propagate does. Complains where nothing has that name.
+  /// Writes where the axes of a value came from, step by step. `what` names it
+  /// as the option `why` of dist-propagate does. Complains where nothing has
+  /// that name.
   mlir::LogicalResult explain(mlir::ModuleOp module, const MeshInfo &mesh,
                               llvm::StringRef what, llvm::raw_ostream &os);
 
-  /// Writes the annotations behind each axis as attributes, where shardings are.
+  /// Writes the annotations behind each axis as attributes, where shardings
+  /// are.
   void write(mlir::ModuleOp module, const MeshInfo &mesh);
 
 private:
@@ -61,8 +64,8 @@ private:
   }
 };
 
-/// `FILE:LINE:COLUMN` of the first place in a file that a location names; empty where
-/// there is none.
+/// `FILE:LINE:COLUMN` of the first place in a file that a location names; empty
+/// where there is none.
 std::string placeOf(mlir::Location loc);
 
 /// Reads what `Origins::write` wrote.

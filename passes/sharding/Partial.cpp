@@ -134,7 +134,8 @@ const OpPlan *Plan::makePlan(Operation *op) {
       text += (text.size() > 1 ? ", " : "") + mesh.nameOf(axis);
     return text + "} of dimension " + std::to_string(wish.dim) +
            (isResult ? " of result " : " of operand ") +
-           std::to_string(isResult ? wish.value - node.numOperands : wish.value);
+           std::to_string(isResult ? wish.value - node.numOperands
+                                   : wish.value);
   };
   // Of the wishes for one factor the first that the one followed is no part of.
   SmallVector<std::optional<Wish>> refused(plan.rule.factors.size());
@@ -155,14 +156,16 @@ const OpPlan *Plan::makePlan(Operation *op) {
         auto key = [](int64_t priority, size_t length, int64_t weight) {
           return std::make_tuple(-priority, length, weight);
         };
-        Wish here{own, priority, weight, static_cast<unsigned>(i), static_cast<unsigned>(d)};
+        Wish here{own, priority, weight, static_cast<unsigned>(i),
+                  static_cast<unsigned>(d)};
         size_t common = std::min(own.axes.size(), wish.sharding.axes.size());
         bool differs = !std::equal(own.axes.begin(), own.axes.begin() + common,
                                    wish.sharding.axes.begin()) ||
                        (common && own.blocks != wish.sharding.blocks);
-        bool follows = wish.sharding.axes.empty() ||
-                       key(priority, own.axes.size(), weight) >
-                           key(wish.priority, wish.sharding.axes.size(), wish.weight);
+        bool follows =
+            wish.sharding.axes.empty() ||
+            key(priority, own.axes.size(), weight) >
+                key(wish.priority, wish.sharding.axes.size(), wish.weight);
         if (differs && !refused[factor])
           refused[factor] = follows ? wish : here;
         if (follows)
@@ -221,9 +224,10 @@ const OpPlan *Plan::makePlan(Operation *op) {
     factors.push_back(wish.sharding);
   for (auto [wish, other] : llvm::zip_equal(wishes, refused))
     if (other)
-      plan.conflicts.push_back({{{describe(wish)}, {describe(*other)}},
-                                0,
-                                wish.priority != other->priority ? "priority" : "size"});
+      plan.conflicts.push_back(
+          {{{describe(wish)}, {describe(*other)}},
+           0,
+           wish.priority != other->priority ? "priority" : "size"});
   // An axis that several factors claim: the strongest wish, else what costs
   // least.
   for (int atom = 0; atom < mesh.getNumAtoms(); ++atom) {

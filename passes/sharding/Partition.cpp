@@ -1,8 +1,8 @@
 //===- Partition.cpp - Write what one device does -------------------------===//
 
+#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Origins.h"
-#include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -51,7 +51,9 @@ private:
   OpBuilder builder;
   /// What users and strategies wrote, behind each axis.
   Annotations annotations;
-  llvm::DenseMap<std::pair<Value, int>, std::unique_ptr<llvm::SetVector<StringRef>>> sumOrigins;
+  llvm::DenseMap<std::pair<Value, int>,
+                 std::unique_ptr<llvm::SetVector<StringRef>>>
+      sumOrigins;
 
   struct Local {
     Value value;
@@ -66,7 +68,8 @@ private:
   };
   llvm::DenseMap<Value, SmallVector<Copy>> copies;
 
-  /// `avoid` is the annotation without which a value would not be moved, if any.
+  /// `avoid` is the annotation without which a value would not be moved, if
+  /// any.
   DictionaryAttr reason(Operation *op, StringRef kind, const Twine &text,
                         const Twine &avoid = "") {
     NamedAttrList fields;
@@ -103,9 +106,10 @@ private:
     return moved;
   }
 
-  /// Adds to a reason why a value is moved for an op the annotations behind the axes
-  /// that move, as far as the value and what the op relates it to have them.
-  /// `returned` is the number of the result that an entry returns so; -1 elsewhere.
+  /// Adds to a reason why a value is moved for an op the annotations behind the
+  /// axes that move, as far as the value and what the op relates it to have
+  /// them. `returned` is the number of the result that an entry returns so; -1
+  /// elsewhere.
   DictionaryAttr withAnnotations(DictionaryAttr why, Operation *op, Value value,
                                  ArrayRef<int> moved, int returned = -1) {
     if (!why || annotations.empty())
@@ -125,11 +129,13 @@ private:
     }
     if (returned >= 0)
       for (int atom : moved) {
-        owned.push_back(Site{Site::Result, op->getParentOp(), static_cast<unsigned>(returned)}
+        owned.push_back(Site{Site::Result, op->getParentOp(),
+                             static_cast<unsigned>(returned)}
                             .describe(mesh.nameOf(atom)));
         list.insert(owned.back());
       }
-    // What a terminator, a call or a loop is given has nothing to do with the rest.
+    // What a terminator, a call or a loop is given has nothing to do with the
+    // rest.
     auto take = [&](ValueRange targets) {
       for (auto [operand, target] : llvm::zip(op->getOperands(), targets))
         if (operand == value)
@@ -143,7 +149,8 @@ private:
       take(loop.getBody().getArguments().drop_front());
     } else if (auto loop = dyn_cast<nn::MicrobatchesOp>(op->getParentOp());
                loop && isa<nn::YieldOp>(op)) {
-      take(loop.getBody().getArguments().drop_front(1 + loop.getSliced().size()));
+      take(loop.getBody().getArguments().drop_front(1 +
+                                                    loop.getSliced().size()));
     } else if (isa<dist::ManualOp>(op)) {
       owned.push_back(Site{Site::Op, op, 0}.describe(""));
       list.insert(owned.back());
@@ -158,8 +165,8 @@ private:
     return fields.getDictionary(builder.getContext());
   }
 
-  /// The annotations behind a sum over an axis that was put off: those of where it was
-  /// computed.
+  /// The annotations behind a sum over an axis that was put off: those of where
+  /// it was computed.
   const llvm::SetVector<StringRef> &behindSum(Value value, int atom) {
     auto key = std::make_pair(value, atom);
     if (auto known = sumOrigins.find(key); known != sumOrigins.end())
@@ -236,14 +243,14 @@ private:
     return role ? role : roleOf(value);
   }
 
-  /// The role of what made a value: inside of a layer or loop for what that gives.
+  /// The role of what made a value: inside of a layer or loop for what that
+  /// gives.
   Attribute roleOf(Value value) {
     Operation *from = value.getDefiningOp();
     if (auto call = dyn_cast_or_null<func::CallOp>(from))
       if (func::FuncOp callee = plan.calleeOf(call))
-        if (Attribute role =
-                roleOf(callee.front().getTerminator()->getOperand(
-                    cast<OpResult>(value).getResultNumber())))
+        if (Attribute role = roleOf(callee.front().getTerminator()->getOperand(
+                cast<OpResult>(value).getResultNumber())))
           return role;
     if (auto loop = dyn_cast_or_null<nn::MicrobatchesOp>(from))
       return roleOf(loop.getBody().front().getTerminator()->getOperand(
@@ -268,8 +275,8 @@ private:
     Value result = plan.getResharder().convert(
         builder, user->getLoc(), local.value, tensorOf(value), local.placement,
         placement, dist::Reduction::Sum,
-        withAnnotations(why(), user, value, movedBetween(local.placement, placement),
-                        returned),
+        withAnnotations(why(), user, value,
+                        movedBetween(local.placement, placement), returned),
         roleFor(user, value));
     if (keep)
       copies[value].push_back({block, placement, result});
@@ -282,11 +289,10 @@ private:
     Placement wanted = plan.placementOf(value);
     Value result = local;
     if (!(made == wanted))
-      result = plan.getResharder().convert(builder, op->getLoc(), local,
-                                           tensorOf(value), made, wanted, kind,
-                                           withAnnotations(why(), op, value,
-                                                           movedBetween(made, wanted)),
-                                           roleOf(value));
+      result = plan.getResharder().convert(
+          builder, op->getLoc(), local, tensorOf(value), made, wanted, kind,
+          withAnnotations(why(), op, value, movedBetween(made, wanted)),
+          roleOf(value));
     locals[value] = {result, wanted};
   }
 
@@ -336,7 +342,8 @@ private:
       local.setResultAttr(i, dist::kShardingAttr,
                           mesh.print(returnedAs(function, i).sharding));
     // Where a part is padded, the whole does not follow from it.
-    auto whole = [&](Type global, Type part, ArrayRef<dist::DimAttr> dims) -> Attribute {
+    auto whole = [&](Type global, Type part,
+                     ArrayRef<dist::DimAttr> dims) -> Attribute {
       auto from = dyn_cast<RankedTensorType>(global);
       if (!from)
         return nullptr;
@@ -348,14 +355,17 @@ private:
       return nullptr;
     };
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto sharding = local.getArgAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr))
-        if (Attribute shape = whole(function.getArgumentTypes()[i], inputs[i], sharding.getDims()))
+      if (auto sharding = local.getArgAttrOfType<dist::ShardingAttr>(
+              i, dist::kShardingAttr))
+        if (Attribute shape = whole(function.getArgumentTypes()[i], inputs[i],
+                                    sharding.getDims()))
           local.setArgAttr(i, dist::kGlobalShapeAttr, shape);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (Attribute shape =
-              whole(function.getResultTypes()[i], results[i],
-                    local.getResultAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr)
-                        .getDims()))
+      if (Attribute shape = whole(function.getResultTypes()[i], results[i],
+                                  local
+                                      .getResultAttrOfType<dist::ShardingAttr>(
+                                          i, dist::kShardingAttr)
+                                      .getDims()))
         local.setResultAttr(i, dist::kGlobalShapeAttr, shape);
     builder.setInsertionPointToStart(body);
     return rewrite(function.front());
@@ -398,8 +408,10 @@ private:
                         "result " + Twine(i) + " of @" + function.getName() +
                             " has a sharding");
         };
-        bool isAsked = static_cast<bool>(function.getResultAttr(i, dist::kShardingAttr));
-        values.push_back(get(value, returnedAs(function, i), op, why, /*keep=*/true,
+        bool isAsked =
+            static_cast<bool>(function.getResultAttr(i, dist::kShardingAttr));
+        values.push_back(get(value, returnedAs(function, i), op, why,
+                             /*keep=*/true,
                              isAsked ? static_cast<int>(i) : -1));
       }
       func::ReturnOp::create(builder, op->getLoc(), values);
@@ -422,7 +434,8 @@ private:
     return rewritePlain(op);
   }
 
-  /// The body in the place of the op, its inputs and results moved at the border.
+  /// The body in the place of the op, its inputs and results moved at the
+  /// border.
   void rewriteManual(dist::ManualOp manual) {
     IRMapping mapping;
     Block &body = manual.getBody().front();
@@ -430,11 +443,13 @@ private:
       return Placement{mesh.parse(cast<dist::ShardingAttr>(sharding)), 0};
     };
     for (auto [i, input, sharding, argument] :
-         llvm::enumerate(manual.getInputs(), manual.getInShardings(), body.getArguments())) {
+         llvm::enumerate(manual.getInputs(), manual.getInShardings(),
+                         body.getArguments())) {
       Placement wanted = placement(sharding);
       mapping.map(argument, get(input, wanted, manual, [&, i = i] {
                     return reason(manual, "annotation",
-                                  "dist.manual takes input " + Twine(i) + " as " + text(wanted));
+                                  "dist.manual takes input " + Twine(i) +
+                                      " as " + text(wanted));
                   }));
     }
     Attribute role = manual->getAttr(nn::kRoleAttr);
@@ -443,7 +458,8 @@ private:
       copy->removeAttr(dist::kShardingsAttr);
       if (role && !copy->hasAttr(nn::kRoleAttr))
         copy->setAttr(nn::kRoleAttr, role);
-      if (isa<dist::CollectiveOpInterface>(copy) && !copy->hasAttr(dist::kReasonAttr))
+      if (isa<dist::CollectiveOpInterface>(copy) &&
+          !copy->hasAttr(dist::kReasonAttr))
         copy->setAttr(dist::kReasonAttr,
                       reason(&op, "manual", "written in dist.manual"));
     }
@@ -451,10 +467,12 @@ private:
          llvm::enumerate(manual.getResults(), manual.getOutShardings(),
                          body.getTerminator()->getOperands())) {
       Placement made = placement(sharding);
-      define(result, mapping.lookup(yielded), made, dist::Reduction::Sum, manual, [&, i = i] {
-        return reason(manual, "annotation",
-                      "dist.manual gives result " + Twine(i) + " as " + text(made));
-      });
+      define(result, mapping.lookup(yielded), made, dist::Reduction::Sum,
+             manual, [&, i = i] {
+               return reason(manual, "annotation",
+                             "dist.manual gives result " + Twine(i) + " as " +
+                                 text(made));
+             });
     }
   }
 
@@ -613,7 +631,8 @@ private:
       results = clone(op, operands, made, own);
     }
     if (own && !own->conflicts.empty() && results[0].getDefiningOp())
-      results[0].getDefiningOp()->setAttr(dist::kConflictsAttr, conflictsOf(*own));
+      results[0].getDefiningOp()->setAttr(dist::kConflictsAttr,
+                                          conflictsOf(*own));
     for (auto [i, result] : llvm::enumerate(op->getResults())) {
       AtomSet reduced = made[i].partial & ~plan.partialAfter(result);
       define(result, results[i], made[i],
@@ -622,10 +641,12 @@ private:
                if (reduced)
                  return reason(op, "partial result",
                                op->getName().getStringRef() +
-                                   " sums over what is sharded over " + axesText(reduced));
+                                   " sums over what is sharded over " +
+                                   axesText(reduced));
                return reason(op, "result",
-                             op->getName().getStringRef() + " gives " + text(made[i]) +
-                                 ", wanted is " + text(plan.placementOf(result)),
+                             op->getName().getStringRef() + " gives " +
+                                 text(made[i]) + ", wanted is " +
+                                 text(plan.placementOf(result)),
                              written(made[i]) + " on its result");
              });
     }
@@ -659,8 +680,8 @@ private:
     Operation *copy = op->cloneWithoutRegions();
     copy->setOperands(operands);
     // A rule that is written tells of the sizes of the whole.
-    for (StringRef name :
-         {dist::kShardingsAttr, dist::kBecauseAttr, dist::kOriginsAttr, nn::kRuleAttr})
+    for (StringRef name : {dist::kShardingsAttr, dist::kBecauseAttr,
+                           dist::kOriginsAttr, nn::kRuleAttr})
       copy->removeAttr(name);
     for (auto [i, result] : llvm::enumerate(copy->getResults()))
       result.setType(plan.getResharder().localType(
@@ -747,7 +768,8 @@ private:
     const DimSharding &sharding = own.factors[factor];
     // Factors outside of this one are blocks, too.
     int64_t size = own.rule.factors[factor].size / sharding.blocks,
-            devices = mesh.sizeOf(sharding.axes), local = (size + devices - 1) / devices,
+            devices = mesh.sizeOf(sharding.axes),
+            local = (size + devices - 1) / devices,
             blocks = type.getDimSize(dim) / local;
     auto i32 = RankedTensorType::get({}, builder.getI32Type());
     Value index = dist::AxisIndexOp::create(
@@ -758,8 +780,7 @@ private:
         RankedTensorType::get({blocks, local}, builder.getI32Type()),
         builder.getI64IntegerAttr(1));
     place = emit.add(place, emit.mul(index, emit.constant(i32, local)));
-    Value inside = emit.compare(nn::Predicate::LT, place,
-                                double(size));
+    Value inside = emit.compare(nn::Predicate::LT, place, double(size));
     SmallVector<int64_t> shape(type.getRank() - dim, 1);
     shape[0] = type.getDimSize(dim);
     return emit.reshape(inside, shape);
@@ -785,7 +806,8 @@ private:
         if (!isa<FloatType>(element) && !element.isInteger(1)) {
           if (element != tensorOf(op->getResult(0)).getElementType())
             continue; // Indices only; what they index is masked.
-          APInt most = APInt::getSignedMaxValue(element.getIntOrFloatBitWidth());
+          APInt most =
+              APInt::getSignedMaxValue(element.getIntOrFloatBitWidth());
           border = neutral == 0  ? 0
                    : neutral > 0 ? most.signedRoundToDouble()
                                  : (-most - 1).signedRoundToDouble();
@@ -936,10 +958,11 @@ private:
     };
     auto all = [&](Value value, dist::Reduction kind, StringRef what) {
       return reduce(loc, partial(value, kind), atoms, kind,
-                    withAnnotations(reason(op, "expansion",
-                                           "the loss over a sharded vocabulary needs the " +
-                                               what + " of all of it"),
-                                    op, op.getLogits(), atoms));
+                    withAnnotations(
+                        reason(op, "expansion",
+                               "the loss over a sharded vocabulary needs the " +
+                                   what + " of all of it"),
+                        op, op.getLogits(), atoms));
     };
     Value inside, real = logits;
     if (isPadded(own, factor)) {
@@ -1011,8 +1034,8 @@ private:
   }
 };
 
-/// Complains of each value that is moved because an op needs it elsewhere, where no
-/// annotation says so and a device sends more than `bound` bytes.
+/// Complains of each value that is moved because an op needs it elsewhere,
+/// where no annotation says so and a device sends more than `bound` bytes.
 LogicalResult checkImplicit(ModuleOp module, int64_t bound) {
   dist::MeshOp mesh = dist::getMesh(module);
   // A layer has the same op forwards and in other entries.
@@ -1021,15 +1044,17 @@ LogicalResult checkImplicit(ModuleOp module, int64_t bound) {
     auto reason = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr);
     auto avoid = reason ? reason.getAs<StringAttr>("avoid") : nullptr;
     double bytes = bytesSent(op, mesh);
-    if (!avoid || bytes <= bound || dist::getPartial(op->getOperand(0).getType()) ||
+    if (!avoid || bytes <= bound ||
+        dist::getPartial(op->getOperand(0).getType()) ||
         !told.insert({op->getLoc(), avoid}))
       return;
-    emitError(op->getLoc()) << reason.getAs<StringAttr>("text").getValue() << ": "
-                            << op.getCollectiveKind() << " over "
-                            << axesText(op.getGroupAxes()) << " in which a device sends "
-                            << static_cast<int64_t>(bytes) << " bytes, where at most " << bound
-                            << " are expected without an annotation; to avoid it, write "
-                            << avoid.getValue();
+    emitError(op->getLoc())
+        << reason.getAs<StringAttr>("text").getValue() << ": "
+        << op.getCollectiveKind() << " over " << axesText(op.getGroupAxes())
+        << " in which a device sends " << static_cast<int64_t>(bytes)
+        << " bytes, where at most " << bound
+        << " are expected without an annotation; to avoid it, write "
+        << avoid.getValue();
   });
   return failure(!told.empty());
 }
@@ -1059,33 +1084,40 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
       reportCollectives();
   }
 
-  /// Collectives and partial values are inside manual regions alone: the rest is whole,
-  /// straight-line code on tensors.
+  /// Collectives and partial values are inside manual regions alone: the rest
+  /// is whole, straight-line code on tensors.
   LogicalResult checkWhole() {
     if (failed(nn::refuseRecursion(getOperation())))
       return failure();
-    auto isPartial = [](Type type) { return dist::getPartial(type) != nullptr; };
-    WalkResult result = getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+    auto isPartial = [](Type type) {
+      return dist::getPartial(type) != nullptr;
+    };
+    WalkResult result = getOperation().walk<WalkOrder::PreOrder>([&](Operation
+                                                                         *op) {
       if (isa<dist::ManualOp>(op))
         return WalkResult::skip();
       auto function = dyn_cast<func::FuncOp>(op);
-      if (function && !function.isExternal() && !function.getBody().hasOneBlock()) {
-        op->emitOpError("has several blocks; dist-partition expects straight-line code");
+      if (function && !function.isExternal() &&
+          !function.getBody().hasOneBlock()) {
+        op->emitOpError(
+            "has several blocks; dist-partition expects straight-line code");
         return WalkResult::interrupt();
       }
       for (Type type : function ? TypeRange(function.getArgumentTypes())
                                 : TypeRange(op->getResultTypes()))
         if (!isa<RankedTensorType>(type)) {
-          op->emitOpError() << "has " << (function ? "an argument" : "a result") << " of type "
-                            << type << "; dist-partition expects tensors with a rank";
+          op->emitOpError() << "has " << (function ? "an argument" : "a result")
+                            << " of type " << type
+                            << "; dist-partition expects tensors with a rank";
           return WalkResult::interrupt();
         }
       if (!isa<dist::CollectiveOpInterface>(op) &&
           !llvm::any_of(op->getResultTypes(), isPartial) &&
           !(function && llvm::any_of(function.getArgumentTypes(), isPartial)))
         return WalkResult::advance();
-      op->emitOpError("is of the program of one device already; dist-partition expects a "
-                      "program on whole tensors");
+      op->emitOpError(
+          "is of the program of one device already; dist-partition expects a "
+          "program on whole tensors");
       return WalkResult::interrupt();
     });
     return failure(result.wasInterrupted());
@@ -1106,7 +1138,8 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
               .category("sharding")
               .function(op->getParentOfType<func::FuncOp>().getName()));
       remark << (op.getCollectiveKind().str() + " over " +
-                 axesText(op.getGroupAxes()) + " of " + type + ": " + text.str());
+                 axesText(op.getGroupAxes()) + " of " + type + ": " +
+                 text.str());
     });
   }
 };

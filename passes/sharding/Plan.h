@@ -77,8 +77,8 @@ struct Conflict {
   struct Candidate {
     /// Which dimension of which value wants what.
     std::string what;
-    /// To move the op's values if it is followed; negative where that was not asked:
-    /// a stronger wish needs no price.
+    /// To move the op's values if it is followed; negative where that was not
+    /// asked: a stronger wish needs no price.
     double seconds = -1;
   };
   llvm::SmallVector<Candidate, 2> candidates;

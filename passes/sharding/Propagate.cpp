@@ -193,14 +193,14 @@ private:
         return; // Written for one device already.
       if (auto manual = dyn_cast<dist::ManualOp>(op)) {
         Site site{Site::Op, op, 0};
-        for (auto [input, sharding] :
-             llvm::zip_equal(manual.getInputs(),
-                             manual.getInShardings().getAsRange<dist::ShardingAttr>()))
+        for (auto [input, sharding] : llvm::zip_equal(
+                 manual.getInputs(),
+                 manual.getInShardings().getAsRange<dist::ShardingAttr>()))
           if (!isFree(input))
             addSeed(input, sharding, site);
-        for (auto [result, sharding] :
-             llvm::zip_equal(manual.getResults(),
-                             manual.getOutShardings().getAsRange<dist::ShardingAttr>())) {
+        for (auto [result, sharding] : llvm::zip_equal(
+                 manual.getResults(),
+                 manual.getOutShardings().getAsRange<dist::ShardingAttr>())) {
           addSeed(result, sharding, site);
           close(result, sharding);
         }

@@ -10,9 +10,11 @@ using namespace sheaf;
 using namespace sheaf::sharding;
 
 /// Axes of the mesh that a table may name whether the mesh has them or not.
-static constexpr llvm::StringLiteral kMeshAxes[] = {"pp", "dp", "cp", "tp", "ep"};
+static constexpr llvm::StringLiteral kMeshAxes[] = {"pp", "dp", "cp", "tp",
+                                                    "ep"};
 static constexpr llvm::StringLiteral kLogicalAxes[] = {
-    "batch", "seq", "embed", "heads", "kv_heads", "head_dim", "mlp", "vocab", "expert"};
+    "batch",    "seq", "embed", "heads", "kv_heads",
+    "head_dim", "mlp", "vocab", "expert"};
 static constexpr llvm::StringLiteral kBatchAxes[] = {"batch", "seq"};
 static constexpr std::pair<llvm::StringLiteral, StrategyRow::What> kWords[] = {
     {"parameter", StrategyRow::Parameter}, {"batch", StrategyRow::Batch},
@@ -24,8 +26,8 @@ std::string StrategyRow::describe() const {
   return "strategy: " + text + (place.empty() ? "" : " at " + place);
 }
 
-std::string sharding::builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
-                                      int64_t devices) {
+std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
+                                      bool sequenceParallel, int64_t devices) {
   std::string table = "parameter heads -> tp\n"
                       "parameter kv_heads -> tp shared\n"
                       "parameter mlp -> tp\n"
@@ -37,8 +39,10 @@ std::string sharding::builtinStrategy(int zero, int64_t zeroGroup, bool sequence
     return table;
   std::string axes = "dp";
   if (zeroGroup > 1 && zeroGroup < devices)
-    axes += ":(" + std::to_string(devices / zeroGroup) + ")" + std::to_string(zeroGroup);
-  static constexpr llvm::StringLiteral stages[] = {"state", "gradient", "weight"};
+    axes += ":(" + std::to_string(devices / zeroGroup) + ")" +
+            std::to_string(zeroGroup);
+  static constexpr llvm::StringLiteral stages[] = {"state", "gradient",
+                                                   "weight"};
   for (int stage = 0; stage < zero; ++stage)
     table += stages[stage].str() + " largest -> " + axes + "\n";
   return table;
@@ -52,9 +56,11 @@ public:
     llvm::append_range(logicalAxes, kLogicalAxes);
     for (func::FuncOp function : module.getOps<func::FuncOp>())
       for (unsigned i = 0; i < function.getNumArguments(); ++i)
-        if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+        if (auto param =
+                function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
           for (auto axis : param.getAxes())
-            if (axis != "_" && !llvm::is_contained(logicalAxes, axis.getValue()))
+            if (axis != "_" &&
+                !llvm::is_contained(logicalAxes, axis.getValue()))
               logicalAxes.push_back(axis.getValue());
     for (auto axis : mesh.getAxes().getAsRange<dist::MeshAxisAttr>())
       meshAxes.push_back(axis.getName().getValue());
@@ -72,20 +78,24 @@ public:
       if (rest.trim().empty())
         continue;
       std::string written = rest.trim().str();
-      StrategyRow next{StrategyRow::Parameter, {}, {}, {}, false, 0, here(rest.ltrim()), written};
+      StrategyRow next{StrategyRow::Parameter, {},     {}, {}, false, 0,
+                       here(rest.ltrim()),     written};
       if (failed(readRow(next)))
         return failure();
       for (const StrategyRow &other : table)
-        if (other.what == next.what && other.axis == next.axis && other.of == next.of) {
-          InFlightDiagnostic error = emitError(next.loc) << "'" << written << "' gives what '"
-                                                         << other.text << "' gave already";
+        if (other.what == next.what && other.axis == next.axis &&
+            other.of == next.of) {
+          InFlightDiagnostic error = emitError(next.loc)
+                                     << "'" << written << "' gives what '"
+                                     << other.text << "' gave already";
           error.attachNote(other.loc) << "leave one of the two out";
           return failure();
         }
       table.push_back(std::move(next));
     }
     if (table.empty()) {
-      emitError(at(1, 1)) << "has no rows, expected for instance 'parameter mlp -> tp'";
+      emitError(at(1, 1))
+          << "has no rows, expected for instance 'parameter mlp -> tp'";
       return failure();
     }
     return check(table);
@@ -104,27 +114,32 @@ private:
       return UnknownLoc::get(module.getContext());
     return FileLineColLoc::get(module.getContext(), file, row, column);
   }
-  Location here(StringRef token) { return at(line, token.data() - row.data() + 1); }
+  Location here(StringRef token) {
+    return at(line, token.data() - row.data() + 1);
+  }
 
   /// The next word: letters, or one of `->`, `,`.
   StringRef word() {
     rest = rest.ltrim();
-    size_t size = rest.starts_with("->")  ? 2
-                  : rest.starts_with(",") ? 1
-                                          : std::min(rest.find_first_of(" \t,"), rest.size());
+    size_t size = rest.starts_with("->") ? 2
+                  : rest.starts_with(",")
+                      ? 1
+                      : std::min(rest.find_first_of(" \t,"), rest.size());
     StringRef token = rest.take_front(size);
     rest = rest.drop_front(size);
     return token;
   }
 
-  LogicalResult expected(StringRef found, const Twine &what, ArrayRef<StringRef> candidates = {}) {
+  LogicalResult expected(StringRef found, const Twine &what,
+                         ArrayRef<StringRef> candidates = {}) {
     InFlightDiagnostic error = emitError(here(found));
     if (found.empty())
       error << "the row ends";
     else
       error << "found '" << found << "'";
     error << ", expected " << what;
-    if (std::optional<StringRef> near = nearest(found, candidates); near && !found.empty())
+    if (std::optional<StringRef> near = nearest(found, candidates);
+        near && !found.empty())
       error << "; did you mean '" << *near << "'?";
     return failure();
   }
@@ -132,7 +147,10 @@ private:
   static std::string listOf(ArrayRef<StringRef> words) {
     std::string text;
     for (auto [i, word] : llvm::enumerate(words))
-      text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + word.str();
+      text += (i == 0                  ? ""
+               : i + 1 == words.size() ? " or "
+                                       : ", ") +
+              word.str();
     return text;
   }
 
@@ -148,29 +166,34 @@ private:
     StringRef token = word();
     auto [name, part] = token.split(':');
     if (!llvm::is_contained(meshAxes, name))
-      return expected(name, "an axis of the mesh: " + listOf(meshAxes), meshAxes);
+      return expected(name, "an axis of the mesh: " + listOf(meshAxes),
+                      meshAxes);
     int64_t outer = 1, size = 0;
     if (name.size() != token.size()) {
       StringRef outerText, sizeText;
       std::tie(outerText, sizeText) = part.split(')');
       if (!outerText.consume_front("(") || outerText.getAsInteger(10, outer) ||
           sizeText.getAsInteger(10, size) || outer < 1 || size < 1)
-        return expected(token, "an axis, or a part of one with the devices outside of it and its "
-                               "own, as in dp:(2)4");
+        return expected(
+            token,
+            "an axis, or a part of one with the devices outside of it and its "
+            "own, as in dp:(2)4");
     }
     size_t number = llvm::find(meshAxes, name) - meshAxes.begin();
     if (number >= onMesh)
       return success();
     int64_t devices = mesh.lookup(name).getSize();
     if (size != 0 && devices % (outer * size) != 0)
-      return emitError(here(token)) << "'" << token << "' is a part of " << name << ", whose "
-                                    << devices << " devices are not a multiple of " << outer
-                                    << " * " << size;
+      return emitError(here(token))
+             << "'" << token << "' is a part of " << name << ", whose "
+             << devices << " devices are not a multiple of " << outer << " * "
+             << size;
     if (outer == 1 && size == devices)
       size = 0;
     if (devices > 1 && size != 1)
       next.meshAxes.push_back(dist::AxisAttr::get(
-          module.getContext(), StringAttr::get(module.getContext(), name), outer, size));
+          module.getContext(), StringAttr::get(module.getContext(), name),
+          outer, size));
     return success();
   }
 
@@ -190,7 +213,9 @@ private:
       if (token != "largest")
         return expected(token, "'largest'", {StringRef("largest")});
     } else if (failed(readAxis(next.axis, next.what == StrategyRow::Batch
-                                              ? SmallVector<StringRef>(std::begin(kBatchAxes), std::end(kBatchAxes))
+                                              ? SmallVector<StringRef>(
+                                                    std::begin(kBatchAxes),
+                                                    std::end(kBatchAxes))
                                               : logicalAxes))) {
       return failure();
     }
@@ -202,9 +227,10 @@ private:
         token = word();
       } while (token == ",");
     if (token != "->")
-      return expected(token, next.what == StrategyRow::Value && next.of.empty()
-                                 ? "'of' and the other axes of the values, or '->'"
-                                 : "'->'");
+      return expected(token,
+                      next.what == StrategyRow::Value && next.of.empty()
+                          ? "'of' and the other axes of the values, or '->'"
+                          : "'->'");
     do {
       if (failed(readMeshAxis(next)))
         return failure();
@@ -231,9 +257,11 @@ private:
       if (row.what >= StrategyRow::State)
         rows[row.what - StrategyRow::State] = &row;
     for (int i = 1; i < 3; ++i)
-      if (rows[i] && (!rows[i - 1] || rows[i - 1]->meshAxes != rows[i]->meshAxes)) {
-        emitError(rows[i]->loc) << "'" << rows[i]->text << "' needs '" << kWords[i + 2].first
-                                << " largest' over the same axes, expected that row, too";
+      if (rows[i] &&
+          (!rows[i - 1] || rows[i - 1]->meshAxes != rows[i]->meshAxes)) {
+        emitError(rows[i]->loc)
+            << "'" << rows[i]->text << "' needs '" << kWords[i + 2].first
+            << " largest' over the same axes, expected that row, too";
         return failure();
       }
     return std::move(table);
@@ -241,7 +269,8 @@ private:
 };
 } // namespace
 
-FailureOr<StrategyTable> sharding::parseStrategy(StringRef text, StringRef file, ModuleOp module,
+FailureOr<StrategyTable> sharding::parseStrategy(StringRef text, StringRef file,
+                                                 ModuleOp module,
                                                  dist::MeshOp mesh) {
   return Reader(file, module, mesh).read(text);
 }

@@ -1,9 +1,9 @@
 //===- Strategy.h - A strategy as a table --------------------*- C++ -*-===//
 //
-// What data, tensor, sequence parallelism and ZeRO have in common: rows that give
-// logical axes, of parameters, of the batch or of other values, axes of the mesh.
-// The strategies that the driver knows are such tables, written here as text; users
-// write their own in a file.
+// What data, tensor, sequence parallelism and ZeRO have in common: rows that
+// give logical axes, of parameters, of the batch or of other values, axes of
+// the mesh. The strategies that the driver knows are such tables, written here
+// as text; users write their own in a file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,10 +23,11 @@ namespace sheaf::sharding {
 ///     gradient  largest -> MESH AXES
 ///     weight    largest -> MESH AXES
 ///
-/// Mesh axes are names or parts of axes (`dp:(2)4`), with commas between them; one
-/// that the mesh lacks shards nothing. `shared`: where the axis does not divide, over
-/// the outermost part of the mesh axis that does. The last three rows add axes to the
-/// largest dimension of the optimizer's state, of accumulators, of weights.
+/// Mesh axes are names or parts of axes (`dp:(2)4`), with commas between them;
+/// one that the mesh lacks shards nothing. `shared`: where the axis does not
+/// divide, over the outermost part of the mesh axis that does. The last three
+/// rows add axes to the largest dimension of the optimizer's state, of
+/// accumulators, of weights.
 struct StrategyRow {
   enum What { Parameter, Batch, Value, State, Gradient, Weight } what;
   /// The logical axis, empty for the last three.
@@ -48,12 +49,16 @@ struct StrategyRow {
 using StrategyTable = std::vector<StrategyRow>;
 
 /// The table of the driver's options, as text. `devices` is the size of dp.
-std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel, int64_t devices);
+std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
+                            int64_t devices);
 
-/// Reads a table. `file` is where it stands, empty for one that is built in; logical
-/// axes are those that the project knows and those of the module's parameters.
-mlir::FailureOr<StrategyTable> parseStrategy(llvm::StringRef text, llvm::StringRef file,
-                                             mlir::ModuleOp module, dist::MeshOp mesh);
+/// Reads a table. `file` is where it stands, empty for one that is built in;
+/// logical axes are those that the project knows and those of the module's
+/// parameters.
+mlir::FailureOr<StrategyTable> parseStrategy(llvm::StringRef text,
+                                             llvm::StringRef file,
+                                             mlir::ModuleOp module,
+                                             dist::MeshOp mesh);
 
 } // namespace sheaf::sharding
 

@@ -360,7 +360,8 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
       func::FuncOp::create(loss.getLoc(), "gradients", loss.getFunctionType());
   OwningOpRef<func::FuncOp> entryOwner(entry);
   Block *main = entry.addEntryBlock();
-  for (auto [from, to] : llvm::zip_equal(loss.getArguments(), main->getArguments()))
+  for (auto [from, to] :
+       llvm::zip_equal(loss.getArguments(), main->getArguments()))
     to.setLoc(from.getLoc());
   RoleSetter forwardRole("forward");
   OpBuilder builder(context, &forwardRole);
@@ -453,9 +454,9 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
     Value number = inner->addArgument(index, loss.getLoc());
     IRMapping mapping = whole;
     for (unsigned i : slicedArguments)
-      mapping.map(
-          block.getArgument(i),
-          inner->addArgument(block.getArgument(i).getType(), block.getArgument(i).getLoc()));
+      mapping.map(block.getArgument(i),
+                  inner->addArgument(block.getArgument(i).getType(),
+                                     block.getArgument(i).getLoc()));
     SmallVector<Value> accumulators;
     for (Value init : inits)
       accumulators.push_back(inner->addArgument(init.getType(), loss.getLoc()));

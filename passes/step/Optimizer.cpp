@@ -122,7 +122,8 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
                                    gradients.getFunctionType());
   OwningOpRef<func::FuncOp> owner(step);
   Block *block = step.addEntryBlock();
-  for (auto [from, to] : llvm::zip_equal(gradients.getArguments(), block->getArguments()))
+  for (auto [from, to] :
+       llvm::zip_equal(gradients.getArguments(), block->getArguments()))
     to.setLoc(from.getLoc());
   gradients.getAllArgAttrs(argumentAttributes);
 

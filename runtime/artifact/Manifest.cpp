@@ -13,9 +13,9 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 constexpr std::array<std::string_view, bufferKinds> kinds = {
-    "parameter", "moment1", "moment2", "momentum", "gradient", "batch",
-    "rng",       "step",    "scalar",  "result",   "input",    "output",
-    "coordinates"};
+    "parameter", "moment1", "moment2",    "momentum", "gradient",
+    "batch",     "rng",     "step",       "scalar",   "result",
+    "input",     "output",  "coordinates"};
 constexpr std::array<std::string_view, 5> roles = {"", "tokens", "targets",
                                                    "positions", "documents"};
 
@@ -169,8 +169,9 @@ Mesh parseMesh(const Json &json) {
       Object axis(value, fmt::format("axis {} of \"mesh\"", index++));
       std::string name = axis.text("name");
       if (name.empty() ||
-          !std::all_of(name.begin(), name.end(),
-                       [](unsigned char c) { return std::isalnum(c) || c == '_'; }))
+          !std::all_of(name.begin(), name.end(), [](unsigned char c) {
+            return std::isalnum(c) || c == '_';
+          }))
         fail("manifest: {} has name \"{}\"; expected letters, digits and '_'",
              axis.where, name);
       for (const MeshAxis &other : mesh.axes)
@@ -183,14 +184,15 @@ Mesh parseMesh(const Json &json) {
   }
   int64_t ranks = object.integer("ranks", 1, 1 << 20, mesh.ranks());
   if (ranks != mesh.ranks())
-    fail("manifest: \"mesh\" has {} ranks, the product of its axes is {}", ranks,
-         mesh.ranks());
+    fail("manifest: \"mesh\" has {} ranks, the product of its axes is {}",
+         ranks, mesh.ranks());
   return mesh;
 }
 
-/// Reads "sharding" and "global_shape" and checks that "shape" is what they give.
-Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &mesh,
-                   int64_t microbatches) {
+/// Reads "sharding" and "global_shape" and checks that "shape" is what they
+/// give.
+Layout parseLayout(const Object &object, const BufferInfo &buffer,
+                   const Mesh &mesh, int64_t microbatches) {
   Layout layout;
   layout.local = layout.global = buffer.shape;
   const Json *sharding = object.array("sharding", false);
@@ -210,7 +212,8 @@ Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &m
   if (layout.global.size() != buffer.shape.size() ||
       (sharding && sharding->size() != buffer.shape.size()) ||
       (!layout.blocks.empty() && layout.blocks.size() != buffer.shape.size()))
-    fail("manifest: {} has shape {}, global shape {}, a sharding of {} dimensions and "
+    fail("manifest: {} has shape {}, global shape {}, a sharding of {} "
+         "dimensions and "
          "blocks of {}; expected equally many",
          object.where, shapeText(buffer.shape), shapeText(layout.global),
          sharding ? sharding->size() : buffer.shape.size(),
@@ -220,12 +223,14 @@ Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &m
     for (const Json &dimension : *sharding) {
       layout.axes.emplace_back();
       if (!dimension.is_array())
-        fail("manifest: \"sharding\" of {} has a dimension that is {}; expected an "
+        fail("manifest: \"sharding\" of {} has a dimension that is {}; "
+             "expected an "
              "array of axes",
              object.where, dimension.type_name());
       for (const Json &axis : dimension) {
         if (!axis.is_string())
-          fail("manifest: \"sharding\" of {} has an axis that is {}; expected a name",
+          fail("manifest: \"sharding\" of {} has an axis that is {}; expected "
+               "a name",
                object.where, axis.type_name());
         AxisPart part;
         try {
@@ -236,7 +241,8 @@ Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &m
         for (const AxisPart &other : used)
           if (std::max(part.stride, other.stride) <
               std::min(part.stride * part.size, other.stride * other.size))
-            fail("manifest: \"sharding\" of {} uses '{}' and '{}', which overlap; an "
+            fail("manifest: \"sharding\" of {} uses '{}' and '{}', which "
+                 "overlap; an "
                  "axis cuts one dimension, once",
                  object.where, other.text, part.text);
         if (part.size > 1)
@@ -246,7 +252,8 @@ Layout parseLayout(const Object &object, const BufferInfo &buffer, const Mesh &m
     }
   for (size_t dim = 0; layout.isSharded() && dim < layout.global.size(); ++dim)
     if (layout.global[dim] % layout.blocksOf(dim) != 0)
-      fail("manifest: {} has dimension {} of {}, which {} blocks (of a batch, its "
+      fail("manifest: {} has dimension {} of {}, which {} blocks (of a batch, "
+           "its "
            "microbatches) do not divide",
            object.where, dim, layout.global[dim], layout.blocksOf(dim));
   Shape expected;
@@ -366,7 +373,8 @@ EntryInfo parseEntry(const std::string &name, const Json &json,
       sum += entry.arena.back().second;
     }
     if (sum != entry.arenaBytes || arena->size() != arenaKinds.size())
-      fail("manifest: \"arena\" of {} has {} bytes in {} kinds; expected the {} of "
+      fail("manifest: \"arena\" of {} has {} bytes in {} kinds; expected the "
+           "{} of "
            "\"arena_bytes\" as {}",
            object.where, sum, arena->size(), entry.arenaBytes,
            fmt::join(arenaKinds, ", "));
@@ -396,7 +404,8 @@ void checkTraining(const Manifest &manifest) {
              kindName(buffer.kind), buffer.name);
       if (it->second->layout.global != buffer.layout.global)
         fail("manifest: {} '{}' has shape {}, its parameter {}",
-             kindName(buffer.kind), buffer.name, shapeText(buffer.layout.global),
+             kindName(buffer.kind), buffer.name,
+             shapeText(buffer.layout.global),
              shapeText(it->second->layout.global));
     }
   }
@@ -410,7 +419,7 @@ std::string_view sheaf::kindName(BufferKind kind) {
 std::vector<std::pair<std::string, int64_t>>
 sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
   std::vector<std::pair<std::string, int64_t>> sums = {
-      {"parameters", 0}, {"gradients", 0},   {"optimizer state", 0},
+      {"parameters", 0},  {"gradients", 0},   {"optimizer state", 0},
       {"activations", 0}, {"temporaries", 0}, {"unused", 0},
       {"batch", 0},       {"other", 0}};
   auto add = [&](std::string_view kind, int64_t bytes) {
@@ -493,8 +502,8 @@ Manifest Manifest::parse(std::string_view text) {
   std::set<std::pair<BufferKind, std::string>> seen;
   std::set<std::string> keys;
   for (const Json &value : *top.array("buffers", true)) {
-    BufferInfo buffer = parseBuffer(value, index++, manifest.mesh,
-                                    manifest.model.microbatches);
+    BufferInfo buffer =
+        parseBuffer(value, index++, manifest.mesh, manifest.model.microbatches);
     if (!seen.emplace(buffer.kind, buffer.name).second)
       fail("manifest: there are two buffers '{}' of kind {}", buffer.name,
            kindName(buffer.kind));
@@ -524,7 +533,8 @@ Manifest Manifest::parse(std::string_view text) {
   if (const Json *collectives = top.array("collectives", false))
     for (const Json &value : *collectives) {
       Object object(value, fmt::format("collective {}", index++));
-      manifest.collectives.push_back({object.text("name", ""), object.text("purpose", ""),
+      manifest.collectives.push_back({object.text("name", ""),
+                                      object.text("purpose", ""),
                                       object.text("loc", "")});
       manifest.purposes.push_back(manifest.collectives.back().purpose);
     }

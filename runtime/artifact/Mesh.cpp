@@ -28,8 +28,9 @@ std::vector<int64_t> Mesh::coordinates(int64_t rank) const {
 
 AxisPart Mesh::parse(const std::string &text) const {
   std::string name = text.substr(0, text.find(':'));
-  auto found = std::find_if(axes.begin(), axes.end(),
-                            [&](const MeshAxis &axis) { return axis.name == name; });
+  auto found =
+      std::find_if(axes.begin(), axes.end(),
+                   [&](const MeshAxis &axis) { return axis.name == name; });
   if (found == axes.end()) {
     std::vector<std::string> names;
     for (const MeshAxis &axis : axes)
@@ -53,7 +54,8 @@ AxisPart Mesh::parse(const std::string &text) const {
   }
   if (!good || before < 1 || size < 1 || before > found->size ||
       found->size % before != 0 || found->size / before % size != 0)
-    fail("'{}' is no part of the axis '{}' of size {}; expected {}:(P)K where P x K "
+    fail("'{}' is no part of the axis '{}' of size {}; expected {}:(P)K where "
+         "P x K "
          "divides {}",
          text, name, found->size, name, found->size);
   return {size, whole * (found->size / before / size), text};
@@ -66,7 +68,8 @@ std::string Mesh::nameOf(int64_t size, int64_t stride_) const {
       return axes[i].name;
     if (stride_ % whole == 0 && n % (stride_ / whole * size) == 0 &&
         stride_ / whole * size <= n && size > 1)
-      return fmt::format("{}:({}){}", axes[i].name, n / (stride_ / whole * size), size);
+      return fmt::format("{}:({}){}", axes[i].name,
+                         n / (stride_ / whole * size), size);
   }
   return fmt::format("{}@{}", size, stride_);
 }

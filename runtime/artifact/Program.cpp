@@ -10,8 +10,8 @@ Program::Program(const Artifact &artifact, CpuDevice &device)
     : artifact(artifact), manifest(artifact.manifest), device(device),
       memory(manifest.buffers.size()) {
   if (manifest.ranks != device.communicator.ranks())
-    fail("{}: compiled for {} ranks, this run has {}", artifact.path, manifest.ranks,
-         device.communicator.ranks());
+    fail("{}: compiled for {} ranks, this run has {}", artifact.path,
+         manifest.ranks, device.communicator.ranks());
 }
 
 void Program::prepare(const std::vector<std::string> &entries) {
@@ -87,7 +87,8 @@ void Program::call(const std::string &name) {
     failRank(fmt::format("entry '{}': {}", name, error.what()));
   }
   if (code != 0)
-    failRank(fmt::format("entry '{}' of {} returned error {}", name, artifact.path, code));
+    failRank(fmt::format("entry '{}' of {} returned error {}", name,
+                         artifact.path, code));
   if (communicator.open() > 0)
     failRank(fmt::format("entry '{}' of {} ended with {} open transfers", name,
                          artifact.path, communicator.open()));
@@ -142,8 +143,8 @@ const void *Program::whole(int index, Memory &space) const {
       from = part.data();
     }
     layout.forEachRun(rank, [&](int64_t local, int64_t global, int64_t length) {
-      std::memcpy(static_cast<char *>(space.data()) + global * size, from + local * size,
-                  length * size);
+      std::memcpy(static_cast<char *>(space.data()) + global * size,
+                  from + local * size, length * size);
     });
   }
   return space.data();

@@ -87,12 +87,14 @@ RunState parseState(const std::string &directory) {
   try {
     Json json = Json::parse(text);
     if (json.at("checksum").get<std::string>() != sumOf(json))
-      fail("{}: its checksum does not fit its text; the file is damaged", stateFile);
+      fail("{}: its checksum does not fit its text; the file is damaged",
+           stateFile);
     for (const auto &[name, sum] : json.at("checksums").items()) {
-      std::string found = fmt::format("{:016x}", checksumOf(directory + "/" + name));
+      std::string found =
+          fmt::format("{:016x}", checksumOf(directory + "/" + name));
       if (found != sum.get<std::string>())
-        fail("{}: has checksum {}, {} says {}; the file is damaged", name, found,
-             stateFile, sum.get<std::string>());
+        fail("{}: has checksum {}, {} says {}; the file is damaged", name,
+             found, stateFile, sum.get<std::string>());
     }
     return stateFrom(json);
   } catch (const nlohmann::json::exception &error) {
@@ -154,7 +156,8 @@ RunLock::RunLock(const std::string &path) {
   // File systems without locks say so with another error; they cannot tell.
   if (flock(directory, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     close(directory);
-    fail("{}: another run keeps its checkpoints there; wait for its end, or name "
+    fail("{}: another run keeps its checkpoints there; wait for its end, or "
+         "name "
          "another directory",
          path);
   }
@@ -181,8 +184,8 @@ void sheaf::saveCheckpoint(const Program &program, const RunState &state,
       fmt::format("{}/{}{}-{}", directory, writing, getpid(), name);
   createRunDirectory(temporary);
   try {
-    saveTensors(program, temporary + "/" + parametersFile, {BufferKind::Parameter},
-                {{"format", "pt"}});
+    saveTensors(program, temporary + "/" + parametersFile,
+                {BufferKind::Parameter}, {{"format", "pt"}});
     saveTensors(program, temporary + "/" + optimizerFile, optimizerKinds);
     Json json;
     json["step"] = state.step;
@@ -197,7 +200,8 @@ void sheaf::saveCheckpoint(const Program &program, const RunState &state,
       json["checksums"][file] =
           fmt::format("{:016x}", checksumOf(temporary + "/" + file));
     // As a reader sees it: text to numbers and back.
-    json["checksum"] = sumOf(Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    json["checksum"] = sumOf(
+        Json::parse(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
     writeFile(temporary + "/" + stateFile,
               json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
     syncDirectory(temporary);
@@ -254,12 +258,13 @@ sheaf::findCheckpoint(const std::string &directory, std::string &notes) {
   return std::nullopt;
 }
 
-std::optional<FoundCheckpoint> sheaf::findCheckpoint(const std::string &directory,
-                                                     std::string &notes,
-                                                     Communicator &communicator) {
+std::optional<FoundCheckpoint>
+sheaf::findCheckpoint(const std::string &directory, std::string &notes,
+                      Communicator &communicator) {
   std::string text;
   if (communicator.isRoot())
-    if (std::optional<FoundCheckpoint> found = findCheckpoint(directory, notes)) {
+    if (std::optional<FoundCheckpoint> found =
+            findCheckpoint(directory, notes)) {
       const RunState &state = found->state;
       Json json;
       json["path"] = found->path;

@@ -124,8 +124,8 @@ uint64_t sheaf::checksumOf(const std::string &path) {
   int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0)
     fail("{}: cannot open: {}", path, std::strerror(errno));
-  // Words of a block that is always full but at the end, so that the result does
-  // not depend on how much a read returns.
+  // Words of a block that is always full but at the end, so that the result
+  // does not depend on how much a read returns.
   std::vector<uint64_t> block(1 << 17);
   char *bytes = reinterpret_cast<char *>(block.data());
   size_t capacity = block.size() * sizeof(uint64_t);

@@ -204,10 +204,12 @@ void SafetensorsFile::read(const Tensor &tensor, SheafType type,
   readRange(tensor, type, 0, tensor.elements, target);
 }
 
-void SafetensorsFile::readRange(const Tensor &tensor, SheafType type, int64_t first,
-                                int64_t count, void *target) const {
+void SafetensorsFile::readRange(const Tensor &tensor, SheafType type,
+                                int64_t first, int64_t count,
+                                void *target) const {
   try {
-    int64_t size = elementSize(tensor.type), offset = tensor.offset + first * size;
+    int64_t size = elementSize(tensor.type),
+            offset = tensor.offset + first * size;
     if (type == tensor.type) {
       readFully(target, count * size, offset);
       return;

@@ -10,7 +10,8 @@ using namespace sheaf;
 NamedTensor sheaf::wholeTensor(const Program &program, int index,
                                const std::string &name) {
   const BufferInfo &buffer = program.manifest.buffers[index];
-  NamedTensor tensor{name, buffer.type, buffer.layout.global, program.data(index), {}};
+  NamedTensor tensor{
+      name, buffer.type, buffer.layout.global, program.data(index), {}};
   if (buffer.layout.isSharded())
     tensor.fetch = [&program, index, space = std::make_shared<Memory>()] {
       return program.whole(index, *space);
@@ -49,11 +50,12 @@ void sheaf::readPart(Program &program, int index, const SafetensorsFile &file,
   // All ones is -1: the target that no loss counts.
   if (buffer.layout.isSharded())
     std::memset(to, buffer.role == BatchRole::Targets ? 0xff : 0, buffer.bytes);
-  buffer.layout.forEachRun(
-      program.communicator().rank, [&](int64_t local, int64_t global, int64_t length) {
-        file.readRange(tensor, buffer.type, global, length,
-                       to + local * elementSize(buffer.type));
-      });
+  buffer.layout.forEachRun(program.communicator().rank,
+                           [&](int64_t local, int64_t global, int64_t length) {
+                             file.readRange(tensor, buffer.type, global, length,
+                                            to + local *
+                                                     elementSize(buffer.type));
+                           });
 }
 
 void sheaf::saveWeights(const Program &program, const std::string &path) {

@@ -12,7 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 8> kindNames = {
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all",
     "permute",    "broadcast",  "send",           "receive"};
-constexpr std::array<std::string_view, 3> reductionNames = {"sum", "max", "min"};
+constexpr std::array<std::string_view, 3> reductionNames = {"sum", "max",
+                                                            "min"};
 
 bool isPair(const SheafCollective &c) {
   return c.kind == SHEAF_SEND || c.kind == SHEAF_RECEIVE;
@@ -31,7 +32,8 @@ double now() {
 /// Refuses what generated code must not hold, before a member is computed.
 void checkShape(const SheafCollective &c, int64_t ranks) {
   if (c.kind < 0 || c.kind >= static_cast<int32_t>(kindNames.size()))
-    fail("collective of kind {}; expected 0 to {}", c.kind, kindNames.size() - 1);
+    fail("collective of kind {}; expected 0 to {}", c.kind,
+         kindNames.size() - 1);
   if (c.type < SHEAF_F64 || c.type > SHEAF_I1)
     fail("{} of element type {}; expected 0 to {}", kindNames[c.kind], c.type,
          static_cast<int>(SHEAF_I1));
@@ -45,7 +47,8 @@ void checkShape(const SheafCollective &c, int64_t ranks) {
   for (int32_t i = 0; i < c.axis_count; ++i) {
     if (c.size[i] < 1 || c.stride[i] < 1 || c.size[i] > ranks ||
         c.stride[i] > ranks || ranks % (c.size[i] * c.stride[i]) != 0)
-      fail("{} over an axis of size {} and stride {}, which is none of a mesh of {} "
+      fail("{} over an axis of size {} and stride {}, which is none of a mesh "
+           "of {} "
            "ranks",
            kindNames[c.kind], c.size[i], c.stride[i], ranks);
     if (c.size[i] > 1)
@@ -81,7 +84,8 @@ Group makeGroup(const SheafCollective &c, int rank) {
 }
 
 bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
-  const char *x = static_cast<const char *>(a), *y = static_cast<const char *>(b);
+  const char *x = static_cast<const char *>(a),
+             *y = static_cast<const char *>(b);
   return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
 }
 } // namespace
@@ -89,8 +93,9 @@ bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
 std::string_view sheaf::collectiveName(int32_t kind) { return kindNames[kind]; }
 
 int64_t sheaf::sendBytes(const SheafCollective &c) {
-  return c.kind == SHEAF_RECEIVE ? 0
-                                 : c.elements * elementSize(static_cast<SheafType>(c.type));
+  return c.kind == SHEAF_RECEIVE
+             ? 0
+             : c.elements * elementSize(static_cast<SheafType>(c.type));
 }
 
 int64_t sheaf::receiveBytes(const SheafCollective &c, int64_t size) {
@@ -112,7 +117,8 @@ double sheaf::wireBytes(const SheafCollective &c, int64_t size) {
   double share = static_cast<double>(size - 1) / static_cast<double>(size);
   switch (c.kind) {
   case SHEAF_ALL_REDUCE:
-    return 2 * bytes * static_cast<double>(size - 1) / static_cast<double>(size);
+    return 2 * bytes * static_cast<double>(size - 1) /
+           static_cast<double>(size);
   case SHEAF_ALL_GATHER:
     return bytes * static_cast<double>(size - 1);
   case SHEAF_REDUCE_SCATTER:
@@ -123,7 +129,8 @@ double sheaf::wireBytes(const SheafCollective &c, int64_t size) {
   }
 }
 
-Part sheaf::partOf(int64_t elements, int64_t parts, int64_t slices, int64_t index) {
+Part sheaf::partOf(int64_t elements, int64_t parts, int64_t slices,
+                   int64_t index) {
   int64_t stride = elements / slices, run = stride / parts;
   return {index * run, run, stride, slices};
 }
@@ -136,7 +143,8 @@ std::pair<int64_t, int64_t> sheaf::ownedRange(int64_t elements, int64_t size,
   return {border(index), border(index + 1)};
 }
 
-Communicator::Communicator(int rank, Mesh mesh) : rank(rank), mesh(std::move(mesh)) {}
+Communicator::Communicator(int rank, Mesh mesh)
+    : rank(rank), mesh(std::move(mesh)) {}
 
 Communicator::GroupKey Communicator::keyOf(const SheafCollective &c) {
   GroupKey key = {c.channel, c.axis_count};
@@ -150,17 +158,20 @@ Communicator::GroupKey Communicator::keyOf(const SheafCollective &c) {
 std::string Communicator::describe(const SheafCollective &c) const {
   std::vector<std::string> axes;
   for (int32_t i = 0; i < c.axis_count; ++i)
-    axes.push_back(c.channel == controlChannel ? "all ranks"
-                                               : mesh.nameOf(c.size[i], c.stride[i]));
+    axes.push_back(c.channel == controlChannel
+                       ? "all ranks"
+                       : mesh.nameOf(c.size[i], c.stride[i]));
   std::string text(kindNames[c.kind]);
   if (isReduction(c))
     text += fmt::format(" ({})", reductionNames[c.reduction]);
   text += fmt::format(" of {} x {} over {}", c.elements,
                       typeName(static_cast<SheafType>(c.type)),
-                      axes.empty() ? "no axis" : fmt::format("{}", fmt::join(axes, ",")));
+                      axes.empty() ? "no axis"
+                                   : fmt::format("{}", fmt::join(axes, ",")));
   if (c.kind == SHEAF_BROADCAST)
     text += fmt::format(" from member {}", c.peer);
-  if (c.send_slices != 1 && (c.kind == SHEAF_REDUCE_SCATTER || c.kind == SHEAF_ALL_TO_ALL))
+  if (c.send_slices != 1 &&
+      (c.kind == SHEAF_REDUCE_SCATTER || c.kind == SHEAF_ALL_TO_ALL))
     text += fmt::format(", cut in {} slices", c.send_slices);
   return text;
 }
@@ -169,7 +180,8 @@ std::string Communicator::mismatch(const SheafCollective &mine,
                                    const SheafCollective &theirs, int otherRank,
                                    int64_t sequence) const {
   bool kinds = mine.kind == theirs.kind || (isPair(mine) && isPair(theirs));
-  bool same = kinds && mine.type == theirs.type && mine.elements == theirs.elements &&
+  bool same = kinds && mine.type == theirs.type &&
+              mine.elements == theirs.elements &&
               (!isReduction(mine) || mine.reduction == theirs.reduction) &&
               (mine.kind != SHEAF_BROADCAST || mine.peer == theirs.peer);
   // The other side of an all-to-all is put together by the receiver alone, but
@@ -178,13 +190,14 @@ std::string Communicator::mismatch(const SheafCollective &mine,
           (mine.kind != SHEAF_REDUCE_SCATTER && mine.kind != SHEAF_ALL_TO_ALL);
   if (same)
     return "";
-  return fmt::format("ranks disagree: rank {} started {}, rank {} {}, both as transfer {} "
-                     "of their group",
-                     rank, describe(mine), otherRank, describe(theirs), sequence);
+  return fmt::format(
+      "ranks disagree: rank {} started {}, rank {} {}, both as transfer {} "
+      "of their group",
+      rank, describe(mine), otherRank, describe(theirs), sequence);
 }
 
-void Communicator::check(const SheafCollective &c, int64_t size, const void *send,
-                         void *receive) const {
+void Communicator::check(const SheafCollective &c, int64_t size,
+                         const void *send, void *receive) const {
   auto refuse = [&](std::string text) { fail("{}: {}", describe(c), text); };
   constexpr int64_t largest = int64_t{1} << 48;
   if (c.elements < 0 || c.elements > largest)
@@ -192,15 +205,18 @@ void Communicator::check(const SheafCollective &c, int64_t size, const void *sen
   if (isReduction(c))
     checkReduction(c.type, c.reduction);
   auto divides = [&](int64_t parts, int64_t slices) {
-    return slices >= 1 && c.elements % slices == 0 && c.elements / slices % parts == 0;
+    return slices >= 1 && c.elements % slices == 0 &&
+           c.elements / slices % parts == 0;
   };
   if ((c.kind == SHEAF_REDUCE_SCATTER || c.kind == SHEAF_ALL_TO_ALL) &&
       !divides(size, c.send_slices))
-    refuse(fmt::format("{} slices are not cut into {} equal parts", c.send_slices, size));
+    refuse(fmt::format("{} slices are not cut into {} equal parts",
+                       c.send_slices, size));
   if ((c.kind == SHEAF_ALL_TO_ALL && !divides(size, c.receive_slices)) ||
       (c.kind == SHEAF_ALL_GATHER && !divides(1, c.receive_slices)))
     refuse(fmt::format("not put together from {} slices", c.receive_slices));
-  if ((isPair(c) || c.kind == SHEAF_BROADCAST) && (c.peer < 0 || c.peer >= size))
+  if ((isPair(c) || c.kind == SHEAF_BROADCAST) &&
+      (c.peer < 0 || c.peer >= size))
     refuse(fmt::format("member {} of {}", c.peer, size));
   if (c.kind == SHEAF_PERMUTE) {
     if (!c.targets)
@@ -209,9 +225,10 @@ void Communicator::check(const SheafCollective &c, int64_t size, const void *sen
     for (int64_t i = 0; i < size; ++i) {
       int64_t target = c.targets[i];
       if (target < -1 || target >= size || (target >= 0 && used[target]))
-        refuse(fmt::format("member {} sends to {}, which is none of {} members or has a "
-                           "sender already",
-                           i, target, size));
+        refuse(fmt::format(
+            "member {} sends to {}, which is none of {} members or has a "
+            "sender already",
+            i, target, size));
       if (target >= 0)
         used[target] = true;
     }
@@ -224,8 +241,8 @@ void Communicator::check(const SheafCollective &c, int64_t size, const void *sen
     refuse("the send and the receive buffer overlap");
 }
 
-/// Does a part of a transfer. An error of this rank's is told to the others; then, as
-/// after one of theirs, no transfer of its goes on.
+/// Does a part of a transfer. An error of this rank's is told to the others;
+/// then, as after one of theirs, no transfer of its goes on.
 template <typename Body>
 void Communicator::orAbandon(const Body &body) {
   try {
@@ -284,7 +301,8 @@ void Communicator::wait(int64_t handle) {
   double began = now();
   auto found = transfers.find(handle);
   if (found == transfers.end())
-    fail("a wait for transfer {}, which is not open; {} are", handle, transfers.size());
+    fail("a wait for transfer {}, which is not open; {} are", handle,
+         transfers.size());
   Transfer &transfer = *found->second;
   orAbandon([&] {
     while (true) {
@@ -321,8 +339,8 @@ void Communicator::copyPart(char *to, const Part &target, const char *from,
                             const Part &source, int64_t bytes) {
   to += target.offset * bytes;
   from += source.offset * bytes;
-  // Runs of the side that is cut finer; the coarser has whole multiples, or not:
-  // then the common divisor.
+  // Runs of the side that is cut finer; the coarser has whole multiples, or
+  // not: then the common divisor.
   int64_t run = std::gcd(target.run, source.run);
   int64_t runs = run ? target.run * target.slices / run : 0;
   if (runs == 1)
@@ -331,12 +349,13 @@ void Communicator::copyPart(char *to, const Part &target, const char *from,
     int64_t perSlice = part.run / run;
     return i / perSlice * part.stride + i % perSlice * run;
   };
-  int64_t perTask = std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(1, run * bytes));
+  int64_t perTask =
+      std::max<int64_t>(1, (1 << 18) / std::max<int64_t>(1, run * bytes));
   auto copyRuns = [&](int64_t task) {
     int64_t end = std::min(runs, (task + 1) * perTask);
     for (int64_t i = task * perTask; i < end; ++i)
-      std::memcpy(to + place(target, i) * bytes, from + place(source, i) * bytes,
-                  run * bytes);
+      std::memcpy(to + place(target, i) * bytes,
+                  from + place(source, i) * bytes, run * bytes);
   };
   int64_t tasks = (runs + perTask - 1) / perTask;
   if (pool && tasks > 1)
@@ -389,15 +408,16 @@ int Communicator::rowOf(const SheafCollective &c, const Group &group) {
       row.axes.push_back(mesh.nameOf(c.size[i], c.stride[i]));
   row.group = group.size();
   row.type = static_cast<SheafType>(c.type);
-  row.elements = c.kind == SHEAF_ALL_GATHER ? c.elements * group.size() : c.elements;
+  row.elements =
+      c.kind == SHEAF_ALL_GATHER ? c.elements * group.size() : c.elements;
   row.wireBytes = wireBytes(c, group.size());
   if (c.id >= 0 && c.id < static_cast<int64_t>(purposes->size()))
     row.purpose = (*purposes)[c.id];
   for (size_t i = 0; i < current->size(); ++i) {
     TransferCount &other = (*current)[i];
     if (other.kind == row.kind && other.elements == row.elements &&
-        other.type == row.type && other.group == row.group && other.axes == row.axes &&
-        other.purpose == row.purpose) {
+        other.type == row.type && other.group == row.group &&
+        other.axes == row.axes && other.purpose == row.purpose) {
       other.count += 1;
       return static_cast<int>(i);
     }

@@ -12,9 +12,9 @@
 using namespace sheaf;
 
 // Each transfer sends every other member that needs something one packet: what
-// the transfer is, and the data where they are few; more data follow as messages
-// of their own. Whoever gets a packet compares it with its own transfer first.
-// Reductions are added here, in the order of the members.
+// the transfer is, and the data where they are few; more data follow as
+// messages of their own. Whoever gets a packet compares it with its own
+// transfer first. Reductions are added here, in the order of the members.
 
 namespace {
 void require(int code, const char *what) {
@@ -44,17 +44,19 @@ public:
   void send(MPI_Comm comm, const char *data, int64_t bytes, int rank, int tag) {
     for (int64_t at = 0; at < bytes; at += largestMessage) {
       requests.push_back(MPI_REQUEST_NULL);
-      require(MPI_Isend(data + at, static_cast<int>(std::min(largestMessage, bytes - at)),
-                      MPI_BYTE, rank, tag, comm, &requests.back()),
-            "send");
+      require(MPI_Isend(data + at,
+                        static_cast<int>(std::min(largestMessage, bytes - at)),
+                        MPI_BYTE, rank, tag, comm, &requests.back()),
+              "send");
     }
   }
   void receive(MPI_Comm comm, char *data, int64_t bytes, int rank, int tag) {
     for (int64_t at = 0; at < bytes; at += largestMessage) {
       requests.push_back(MPI_REQUEST_NULL);
-      require(MPI_Irecv(data + at, static_cast<int>(std::min(largestMessage, bytes - at)),
-                      MPI_BYTE, rank, tag, comm, &requests.back()),
-            "receive");
+      require(MPI_Irecv(data + at,
+                        static_cast<int>(std::min(largestMessage, bytes - at)),
+                        MPI_BYTE, rank, tag, comm, &requests.back()),
+              "receive");
     }
   }
   /// Whether all have come through.
@@ -62,9 +64,9 @@ public:
     if (requests.empty())
       return true;
     int flag = 0;
-    require(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &flag,
-                      MPI_STATUSES_IGNORE),
-          "transfer");
+    require(MPI_Testall(static_cast<int>(requests.size()), requests.data(),
+                        &flag, MPI_STATUSES_IGNORE),
+            "transfer");
     if (flag)
       requests.clear();
     return flag;
@@ -97,8 +99,10 @@ public:
     std::vector<MPI_Request> requests(2 * ranks(), MPI_REQUEST_NULL);
     for (int other = 0; other < ranks(); ++other)
       if (other != rank) {
-        MPI_Isend(nullptr, 0, MPI_BYTE, other, endedTag, comm, &requests[2 * other]);
-        MPI_Irecv(nullptr, 0, MPI_BYTE, other, endedTag, comm, &requests[2 * other + 1]);
+        MPI_Isend(nullptr, 0, MPI_BYTE, other, endedTag, comm,
+                  &requests[2 * other]);
+        MPI_Irecv(nullptr, 0, MPI_BYTE, other, endedTag, comm,
+                  &requests[2 * other + 1]);
       }
     int done = 0;
     while (!done) {
@@ -120,7 +124,7 @@ protected:
     bool arrived = false; ///< the data are here
     bool used = false;
     Stretch data;
-    std::vector<char> space; ///< where data lie until they are used
+    std::vector<char> space;  ///< where data lie until they are used
     const char *at = nullptr; ///< the data, once arrived
   };
   struct Outgoing {
@@ -131,7 +135,8 @@ protected:
   };
   struct Mine final : Transfer {
     int tag = 0;
-    std::vector<std::unique_ptr<Incoming>> incoming; ///< by member where there is one
+    std::vector<std::unique_ptr<Incoming>>
+        incoming; ///< by member where there is one
     std::vector<std::unique_ptr<Outgoing>> outgoing;
     bool eager = false;
     bool reduces = false, added = false;
@@ -143,7 +148,9 @@ protected:
     Stretch results;
   };
 
-  std::unique_ptr<Transfer> makeTransfer() override { return std::make_unique<Mine>(); }
+  std::unique_ptr<Transfer> makeTransfer() override {
+    return std::make_unique<Mine>();
+  }
   void begin(Transfer &transfer) override;
   void advance(Transfer &transfer) override;
   uint32_t ticket() override { return 0; }
@@ -156,7 +163,8 @@ private:
   void look(Mine &mine, Incoming &in);
   void use(Mine &mine, Incoming &in);
   void addInOrder(Mine &mine);
-  int tagOf(const SheafCollective &c, int64_t sequence, bool isPair, bool isForward);
+  int tagOf(const SheafCollective &c, int64_t sequence, bool isPair,
+            bool isForward);
   int64_t elementBytes(const Mine &mine) const {
     return elementSize(static_cast<SheafType>(mine.collective.type));
   }
@@ -174,8 +182,8 @@ private:
   std::chrono::steady_clock::time_point idleSince;
 };
 
-int MpiCommunicator::tagOf(const SheafCollective &c, int64_t sequence, bool isPair,
-                           bool isForward) {
+int MpiCommunicator::tagOf(const SheafCollective &c, int64_t sequence,
+                           bool isPair, bool isForward) {
   std::vector<int64_t> key = {c.channel, isPair, isForward, c.axis_count};
   for (int32_t i = 0; i < c.axis_count; ++i) {
     key.push_back(c.size[i]);
@@ -184,17 +192,21 @@ int MpiCommunicator::tagOf(const SheafCollective &c, int64_t sequence, bool isPa
   uint64_t sum = 0xcbf29ce484222325;
   for (int64_t value : key)
     for (int byte = 0; byte < 8; ++byte)
-      sum = (sum ^ (static_cast<uint64_t>(value) >> 8 * byte & 255)) * 0x100000001b3;
+      sum = (sum ^ (static_cast<uint64_t>(value) >> 8 * byte & 255)) *
+            0x100000001b3;
   // Zero is for messages of no transfer.
-  uint32_t hash = static_cast<uint32_t>((sum ^ sum >> 32) % ((1 << 20) - 1)) + 1;
+  uint32_t hash =
+      static_cast<uint32_t>((sum ^ sum >> 32) % ((1 << 20) - 1)) + 1;
   auto [found, isNew] = hashes.emplace(hash, key);
   if (!isNew && found->second != key)
-    fail("{}: shares its message tag with another group; use another --mesh order",
+    fail("{}: shares its message tag with another group; use another --mesh "
+         "order",
          describe(c));
   return static_cast<int>(hash << 10 | (sequence & 255) << 2);
 }
 
-int64_t MpiCommunicator::bytesBetween(const Mine &mine, int from, int to) const {
+int64_t MpiCommunicator::bytesBetween(const Mine &mine, int from,
+                                      int to) const {
   const SheafCollective &c = mine.collective;
   int64_t bytes = c.elements * elementBytes(mine), n = mine.group->size();
   switch (c.kind) {
@@ -220,8 +232,8 @@ void MpiCommunicator::sendTo(Mine &mine, int member, Part part) {
   const char *data = mine.send + part.offset * size;
   if (part.slices > 1 && part.run != part.stride) {
     out->packed.resize(bytes);
-    copyPart(out->packed.data(), partOf(part.run * part.slices, 1, 1, 0), mine.send, part,
-             size);
+    copyPart(out->packed.data(), partOf(part.run * part.slices, 1, 1, 0),
+             mine.send, part, size);
     data = out->packed.data();
   }
   Header header = {mine.collective, mine.sequence, bytes};
@@ -232,8 +244,9 @@ void MpiCommunicator::sendTo(Mine &mine, int member, Part part) {
   if (isInside && bytes > 0)
     std::memcpy(out->packet.data() + sizeof(header), data, bytes);
   int to = mine.group->members[member];
-  out->messages.send(comm, out->packet.data(), static_cast<int64_t>(out->packet.size()),
-                     to, mine.tag | PacketMessage);
+  out->messages.send(comm, out->packet.data(),
+                     static_cast<int64_t>(out->packet.size()), to,
+                     mine.tag | PacketMessage);
   if (!isInside)
     out->messages.send(comm, data, bytes, to, mine.tag | DataMessage);
   mine.outgoing.push_back(std::move(out));
@@ -243,10 +256,10 @@ void MpiCommunicator::expectFrom(Mine &mine, int member) {
   auto in = std::make_unique<Incoming>();
   in->member = member;
   in->packet.resize(sizeof(Header) + eagerBytes);
-  require(MPI_Irecv(in->packet.data(), static_cast<int>(in->packet.size()), MPI_BYTE,
-                  mine.group->members[member], mine.tag | PacketMessage, comm,
-                  &in->request),
-        "receive");
+  require(MPI_Irecv(in->packet.data(), static_cast<int>(in->packet.size()),
+                    MPI_BYTE, mine.group->members[member],
+                    mine.tag | PacketMessage, comm, &in->request),
+          "receive");
   mine.incoming[member] = std::move(in);
 }
 
@@ -294,16 +307,16 @@ void MpiCommunicator::begin(Transfer &transfer) {
       expectFrom(mine, m);
       sendTo(mine, m, whole);
     });
-    copyPart(mine.receive, partOf(c.elements * n, n, c.receive_slices, me), mine.send,
-             whole, size);
+    copyPart(mine.receive, partOf(c.elements * n, n, c.receive_slices, me),
+             mine.send, whole, size);
     break;
   case SHEAF_ALL_TO_ALL:
     others([&](int m) {
       expectFrom(mine, m);
       sendTo(mine, m, partOf(c.elements, n, c.send_slices, m));
     });
-    copyPart(mine.receive, partOf(c.elements, n, c.receive_slices, me), mine.send,
-             partOf(c.elements, n, c.send_slices, me), size);
+    copyPart(mine.receive, partOf(c.elements, n, c.receive_slices, me),
+             mine.send, partOf(c.elements, n, c.send_slices, me), size);
     break;
   case SHEAF_BROADCAST:
     if (c.peer == me) {
@@ -367,7 +380,8 @@ void MpiCommunicator::look(Mine &mine, Incoming &in) {
       fail("{}", wrong);
     int64_t expected = bytesBetween(mine, in.member, mine.group->index);
     if (header.sequence != mine.sequence || header.bytes != expected)
-      fail("ranks disagree: rank {} started {} as transfer {} of its group, rank {} {} "
+      fail("ranks disagree: rank {} started {} as transfer {} of its group, "
+           "rank {} {} "
            "with {} bytes for it as transfer {}",
            rank, describe(c), mine.sequence, from, describe(header.collective),
            header.bytes, header.sequence);
@@ -384,10 +398,11 @@ void MpiCommunicator::look(Mine &mine, Incoming &in) {
     if (mine.reduces && in.member > mine.next + 2)
       return;
     int64_t bytes = bytesBetween(mine, in.member, mine.group->index);
-    bool isDirect = c.kind == SHEAF_PERMUTE || c.kind == SHEAF_BROADCAST ||
-                    c.kind == SHEAF_RECEIVE ||
-                    ((c.kind == SHEAF_ALL_GATHER || c.kind == SHEAF_ALL_TO_ALL) &&
-                     c.receive_slices == 1);
+    bool isDirect =
+        c.kind == SHEAF_PERMUTE || c.kind == SHEAF_BROADCAST ||
+        c.kind == SHEAF_RECEIVE ||
+        ((c.kind == SHEAF_ALL_GATHER || c.kind == SHEAF_ALL_TO_ALL) &&
+         c.receive_slices == 1);
     char *to = mine.receive;
     if (!isDirect) {
       in.space.resize(bytes);
@@ -496,15 +511,17 @@ void MpiCommunicator::advance(Transfer &transfer) {
   if (!mine.resultsStarted) {
     mine.resultsStarted = true;
     moved = true;
-    char *to = mine.receive + (hasResults ? range(group.index).first * size : 0);
+    char *to =
+        mine.receive + (hasResults ? range(group.index).first * size : 0);
     reductionOf(mine).finish(to, mine.accumulator.data(), mine.count);
     mine.accumulator = {};
     if (hasResults)
       for (int i = 1; i < group.size(); ++i) {
         int m = (group.index + i) % group.size();
         auto [begin, end] = range(m);
-        mine.results.receive(comm, mine.receive + begin * size, (end - begin) * size,
-                             group.members[m], mine.tag | ResultMessage);
+        mine.results.receive(comm, mine.receive + begin * size,
+                             (end - begin) * size, group.members[m],
+                             mine.tag | ResultMessage);
         mine.results.send(comm, to, mine.count * size, group.members[m],
                           mine.tag | ResultMessage);
       }
@@ -531,10 +548,11 @@ void MpiCommunicator::sleep(uint32_t, const Transfer &transfer) {
   const Mine &mine = static_cast<const Mine &>(transfer);
   auto ask = [&](int member) {
     int other = mine.group->members[member], flag = 0;
-    require(MPI_Iprobe(other, endedTag, comm, &flag, MPI_STATUS_IGNORE), "probe");
+    require(MPI_Iprobe(other, endedTag, comm, &flag, MPI_STATUS_IGNORE),
+            "probe");
     if (flag)
-      fail("rank {} waits in {}; rank {} has ended", rank, describe(mine.collective),
-           other);
+      fail("rank {} waits in {}; rank {} has ended", rank,
+           describe(mine.collective), other);
   };
   for (const auto &in : mine.incoming)
     if (in && !in->used)
@@ -547,7 +565,8 @@ void MpiCommunicator::sleep(uint32_t, const Transfer &transfer) {
 
 MpiProcess::MpiProcess() {
   int provided;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS)
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) !=
+      MPI_SUCCESS)
     fail("MPI cannot start");
   running = true;
 }

@@ -14,11 +14,13 @@ struct Half {
   uint16_t bits;
 };
 
-float load(BFloat value) { return std::bit_cast<float>(uint32_t{value.bits} << 16); }
+float load(BFloat value) {
+  return std::bit_cast<float>(uint32_t{value.bits} << 16);
+}
 
 float load(Half value) {
-  uint32_t sign = uint32_t{value.bits} >> 15 << 31, exponent = value.bits >> 10 & 31,
-           mantissa = value.bits & 1023;
+  uint32_t sign = uint32_t{value.bits} >> 15 << 31,
+           exponent = value.bits >> 10 & 31, mantissa = value.bits & 1023;
   if (exponent == 31)
     return std::bit_cast<float>(sign | 0x7f800000u | mantissa << 13);
   if (exponent == 0) {
@@ -39,7 +41,8 @@ void store(BFloat &target, float value) {
   if (std::isnan(value))
     target.bits = static_cast<uint16_t>(bits >> 16 | 0x40);
   else
-    target.bits = static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    target.bits =
+        static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
 void store(Half &target, float value) {
@@ -52,11 +55,13 @@ void store(Half &target, float value) {
   else if (magnitude < 0x1p-14f) {
     // The sum has the unit of the last place of a subnormal Half.
     float shifted = magnitude + 0.5f;
-    target.bits = static_cast<uint16_t>(
-        sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f)));
+    target.bits =
+        static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) -
+                                      std::bit_cast<uint32_t>(0.5f)));
   } else {
     uint32_t rest = (bits & 0x7fffffff) - (112u << 23);
-    target.bits = static_cast<uint16_t>(sign | (rest + 0xfff + (rest >> 13 & 1)) >> 13);
+    target.bits =
+        static_cast<uint16_t>(sign | (rest + 0xfff + (rest >> 13 & 1)) >> 13);
   }
 }
 
@@ -134,12 +139,16 @@ using Element = std::remove_pointer_t<T>;
 
 void sheaf::checkReduction(int32_t type, int32_t kind) {
   if (kind < SHEAF_SUM || kind > SHEAF_MIN)
-    fail("reduction kind {} is not known; expected sum (0), max (1) or min (2)", kind);
+    fail("reduction kind {} is not known; expected sum (0), max (1) or min (2)",
+         kind);
   if (type == SHEAF_F8E4M3 || type == SHEAF_F8E5M2 ||
       (type == SHEAF_I1 && kind == SHEAF_SUM))
-    fail("a {} of {} between ranks is not known; expected f64, f32, bf16, f16, i64, i32 "
+    fail("a {} of {} between ranks is not known; expected f64, f32, bf16, f16, "
+         "i64, i32 "
          "or i8, or max or min of i1",
-         kind == SHEAF_SUM ? "sum" : kind == SHEAF_MAX ? "max" : "min",
+         kind == SHEAF_SUM   ? "sum"
+         : kind == SHEAF_MAX ? "max"
+                             : "min",
          typeName(static_cast<SheafType>(type)));
 }
 
@@ -147,7 +156,8 @@ int64_t Reduction::accumulatorSize() const {
   return type == SHEAF_BF16 || type == SHEAF_F16 ? 4 : elementSize(type);
 }
 
-void Reduction::first(void *accumulator, const void *values, int64_t count) const {
+void Reduction::first(void *accumulator, const void *values,
+                      int64_t count) const {
   dispatch(type, kind, [&](auto *null, auto) {
     using T = Element<decltype(null)>;
     auto *to = static_cast<typename AccumulatorOf<T>::Type *>(accumulator);
@@ -157,7 +167,8 @@ void Reduction::first(void *accumulator, const void *values, int64_t count) cons
   });
 }
 
-void Reduction::add(void *accumulator, const void *values, int64_t count) const {
+void Reduction::add(void *accumulator, const void *values,
+                    int64_t count) const {
   dispatch(type, kind, [&](auto *null, auto reduction) {
     using T = Element<decltype(null)>;
     auto *to = static_cast<typename AccumulatorOf<T>::Type *>(accumulator);
@@ -167,18 +178,21 @@ void Reduction::add(void *accumulator, const void *values, int64_t count) const 
   });
 }
 
-void Reduction::finish(void *result, const void *accumulator, int64_t count) const {
+void Reduction::finish(void *result, const void *accumulator,
+                       int64_t count) const {
   dispatch(type, kind, [&](auto *null, auto) {
     using T = Element<decltype(null)>;
     T *to = static_cast<T *>(result);
-    auto *from = static_cast<const typename AccumulatorOf<T>::Type *>(accumulator);
+    auto *from =
+        static_cast<const typename AccumulatorOf<T>::Type *>(accumulator);
     for (int64_t i = 0; i < count; ++i)
       store(to[i], from[i]);
   });
 }
 
 void Reduction::reduce(ThreadPool &pool, void *result,
-                       const std::vector<const char *> &sources, int64_t count) const {
+                       const std::vector<const char *> &sources,
+                       int64_t count) const {
   constexpr int64_t block = 1024, blocksPerTask = 64;
   int64_t size = elementSize(type);
   int64_t perTask = block * blocksPerTask;

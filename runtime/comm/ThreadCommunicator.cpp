@@ -10,10 +10,10 @@
 
 using namespace sheaf;
 
-// Ranks share memory, so a transfer is a rendezvous: each member posts where its
-// buffers are, and pulls what it needs out of the others' when they have posted.
-// A member's buffers are its own again when all have pulled; a small one is
-// copied at the start and free at once.
+// Ranks share memory, so a transfer is a rendezvous: each member posts where
+// its buffers are, and pulls what it needs out of the others' when they have
+// posted. A member's buffers are its own again when all have pulled; a small
+// one is copied at the start and free at once.
 
 namespace {
 struct Slot {
@@ -43,10 +43,10 @@ struct alignas(64) RankState {
   std::atomic<uint32_t> bell{0}; ///< counts what may let the rank go on
   std::atomic<bool> busy{false}; ///< touches buffers of others
   std::atomic<bool> asleep{false}, ended{false};
-  std::atomic<uint32_t> seen{0};                ///< the bell when it fell asleep
-  const SheafCollective *waitsFor = nullptr;    ///< under sleepMutex
-  const Operation *waitsIn = nullptr;           ///< under sleepMutex
-  const std::vector<int> *waitsWith = nullptr;  ///< under sleepMutex
+  std::atomic<uint32_t> seen{0};               ///< the bell when it fell asleep
+  const SheafCollective *waitsFor = nullptr;   ///< under sleepMutex
+  const Operation *waitsIn = nullptr;          ///< under sleepMutex
+  const std::vector<int> *waitsWith = nullptr; ///< under sleepMutex
 };
 } // namespace
 
@@ -97,7 +97,9 @@ public:
   ThreadCommunicator(int rank, const Mesh &mesh, ThreadWorld::State &world)
       : Communicator(rank, mesh), world(world), me(world.ranks[rank]) {}
 
-  bool failed() const override { return world.failed.load(std::memory_order_relaxed); }
+  bool failed() const override {
+    return world.failed.load(std::memory_order_relaxed);
+  }
   void abort(const std::string &message) noexcept override {
     if (world.count > 1) // alone, there is nobody to tell
       world.fail(rank, message);
@@ -112,7 +114,8 @@ public:
     if (!world.failed.load(std::memory_order_seq_cst))
       return;
     for (int other = 0; other < world.count; ++other)
-      while (other != rank && world.ranks[other].busy.load(std::memory_order_seq_cst))
+      while (other != rank &&
+             world.ranks[other].busy.load(std::memory_order_seq_cst))
         std::this_thread::yield();
   }
 
@@ -126,7 +129,9 @@ protected:
     int missing = 0;
   };
 
-  std::unique_ptr<Transfer> makeTransfer() override { return std::make_unique<Mine>(); }
+  std::unique_ptr<Transfer> makeTransfer() override {
+    return std::make_unique<Mine>();
+  }
   void begin(Transfer &transfer) override;
   void advance(Transfer &transfer) override;
   uint32_t ticket() override { return me.bell.load(std::memory_order_seq_cst); }
@@ -195,16 +200,16 @@ void ThreadCommunicator::begin(Transfer &transfer) {
   const SheafCollective &c = mine.collective;
   const Group &group = *mine.group;
   int64_t bytes = sendBytes(c);
-  mine.eager = c.elements * elementSize(static_cast<SheafType>(c.type)) <= eagerBytes;
+  mine.eager =
+      c.elements * elementSize(static_cast<SheafType>(c.type)) <= eagerBytes;
   mine.have.assign(group.size(), false);
   mine.missing = group.size();
 
   // A group is its first member and its axes; two ranks that send to each other
   // are theirs.
-  std::vector<int64_t> key = {c.channel, group.members[0],
-                              c.kind == SHEAF_SEND || c.kind == SHEAF_RECEIVE
-                                  ? group.members[1]
-                                  : -1};
+  std::vector<int64_t> key = {
+      c.channel, group.members[0],
+      c.kind == SHEAF_SEND || c.kind == SHEAF_RECEIVE ? group.members[1] : -1};
   for (int32_t i = 0; i < c.axis_count; ++i) {
     key.push_back(c.size[i]);
     key.push_back(c.stride[i]);
@@ -220,7 +225,8 @@ void ThreadCommunicator::begin(Transfer &transfer) {
     if (!operation)
       operation = std::make_shared<Operation>(c, rank, group.size());
     else
-      wrong = mismatch(c, operation->collective, operation->firstRank, mine.sequence);
+      wrong = mismatch(c, operation->collective, operation->firstRank,
+                       mine.sequence);
     mine.operation = operation;
     if (wrong.empty()) {
       Slot &slot = operation->slots[group.index];
@@ -261,7 +267,8 @@ void ThreadCommunicator::reduceInto(Mine &mine, char *target, int64_t begin,
 bool ThreadCommunicator::pullFrom(Mine &mine, int m) {
   const SheafCollective &c = mine.collective;
   const Slot &slot = mine.operation->slots[m];
-  int64_t size = elementSize(static_cast<SheafType>(c.type)), n = mine.group->size();
+  int64_t size = elementSize(static_cast<SheafType>(c.type)),
+          n = mine.group->size();
   int index = mine.group->index;
   if (c.kind == SHEAF_SEND || (c.kind == SHEAF_RECEIVE && m != 0) ||
       (c.kind == SHEAF_PERMUTE && c.targets[m] != index) ||
@@ -271,12 +278,12 @@ bool ThreadCommunicator::pullFrom(Mine &mine, int m) {
     return false;
   switch (c.kind) {
   case SHEAF_ALL_GATHER:
-    copyPart(mine.receive, partOf(c.elements * n, n, c.receive_slices, m), slot.send,
-             partOf(c.elements, 1, 1, 0), size);
+    copyPart(mine.receive, partOf(c.elements * n, n, c.receive_slices, m),
+             slot.send, partOf(c.elements, 1, 1, 0), size);
     return true;
   case SHEAF_ALL_TO_ALL:
-    copyPart(mine.receive, partOf(c.elements, n, c.receive_slices, m), slot.send,
-             partOf(c.elements, n, c.send_slices, index), size);
+    copyPart(mine.receive, partOf(c.elements, n, c.receive_slices, m),
+             slot.send, partOf(c.elements, n, c.send_slices, index), size);
     return true;
   case SHEAF_PERMUTE:
   case SHEAF_BROADCAST:
@@ -315,7 +322,8 @@ void ThreadCommunicator::pull(Mine &mine) {
       Part part = partOf(c.elements, group.size(), c.send_slices, group.index);
       for (int64_t slice = 0; slice < part.slices; ++slice) {
         int64_t at = part.offset + slice * part.stride;
-        reduceInto(mine, mine.receive + slice * part.run * size, at, at + part.run);
+        reduceInto(mine, mine.receive + slice * part.run * size, at,
+                   at + part.run);
       }
       mine.pulled = true;
       return;
@@ -360,8 +368,9 @@ void ThreadCommunicator::advance(Transfer &transfer) {
     if (!mine.eager)
       ringOthers(*mine.group);
   }
-  mine.complete = !othersReadMine(mine) ||
-                  operation.done.load(std::memory_order_seq_cst) == mine.group->size();
+  mine.complete =
+      !othersReadMine(mine) ||
+      operation.done.load(std::memory_order_seq_cst) == mine.group->size();
 }
 
 void ThreadCommunicator::sleep(uint32_t seen, const Transfer &transfer) {
@@ -417,7 +426,8 @@ void ThreadCommunicator::checkForDeadlock() {
     text += fmt::format("{} rank {} waits in {}", i ? ";" : ":", waiting[i],
                         describe(*other.waitsFor));
     if (!missing.empty())
-      text += fmt::format(", which rank {} has not started", fmt::join(missing, ", "));
+      text += fmt::format(", which rank {} has not started",
+                          fmt::join(missing, ", "));
   }
   if (waiting.size() > shown)
     text += fmt::format("; and {} more wait", waiting.size() - shown);
@@ -430,7 +440,8 @@ void ThreadCommunicator::checkForDeadlock() {
 ThreadWorld::ThreadWorld(const Mesh &mesh)
     : state(std::make_unique<State>(static_cast<int>(mesh.ranks()))) {
   for (int rank = 0; rank < state->count; ++rank)
-    communicators.push_back(std::make_unique<ThreadCommunicator>(rank, mesh, *state));
+    communicators.push_back(
+        std::make_unique<ThreadCommunicator>(rank, mesh, *state));
 }
 
 ThreadWorld::~ThreadWorld() = default;

@@ -43,8 +43,9 @@ void sheaf::fillBatch(Program &program, const std::vector<uint32_t> &tokens) {
   fillBatch(program, [&](int64_t i) { return &tokens[i * length]; });
 }
 
-void sheaf::fillBatch(Program &program,
-                      const std::function<const uint32_t *(int64_t)> &sampleOf) {
+void sheaf::fillBatch(
+    Program &program,
+    const std::function<const uint32_t *(int64_t)> &sampleOf) {
   const Manifest &manifest = program.manifest;
   int64_t rank = program.communicator().rank;
   for (int index : manifest.ofKind(BufferKind::Batch)) {
@@ -56,7 +57,8 @@ void sheaf::fillBatch(Program &program,
       if (buffer.type == SHEAF_I64)
         static_cast<int64_t *>(program.data(index))[at] = value;
       else
-        static_cast<int32_t *>(program.data(index))[at] = static_cast<int32_t>(value);
+        static_cast<int32_t *>(program.data(index))[at] =
+            static_cast<int32_t>(value);
     };
     if (buffer.layout.isSharded())
       for (int64_t row = 0; row < buffer.shape[0]; ++row)
@@ -69,8 +71,8 @@ void sheaf::fillBatch(Program &program,
         for (const DimensionRange &range : columns)
           for (int64_t j = 0; j < range.length; ++j) {
             int64_t t = range.global + j;
-            int64_t value = buffer.role == BatchRole::Tokens      ? sample[t]
-                            : buffer.role == BatchRole::Targets   ? sample[t + 1]
+            int64_t value = buffer.role == BatchRole::Tokens    ? sample[t]
+                            : buffer.role == BatchRole::Targets ? sample[t + 1]
                             : buffer.role == BatchRole::Positions ? t
                                                                   : 0;
             set(rows.local + i, range.local + j, value);

@@ -129,7 +129,8 @@ CpuDevice::CpuDevice(int threads, Communicator &communicator, int local)
 }
 
 const SheafCommunicator *CpuDevice::communicatorFunctions() {
-  static const SheafCommunicator communicator = {CpuFunctions::start, CpuFunctions::wait};
+  static const SheafCommunicator communicator = {CpuFunctions::start,
+                                                 CpuFunctions::wait};
   return &communicator;
 }
 

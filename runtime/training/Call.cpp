@@ -40,8 +40,8 @@ void readInputs(Program &program, const std::vector<int> &buffers,
       continue;
     const SafetensorsFile::Tensor &tensor = it->second;
     if (tensor.type != buffer.type || tensor.shape != buffer.layout.global)
-      fail("{}: tensor '{}' is {} {}, the buffer is {} {}", path, tensorName(buffer),
-           typeName(tensor.type), shapeText(tensor.shape),
+      fail("{}: tensor '{}' is {} {}, the buffer is {} {}", path,
+           tensorName(buffer), typeName(tensor.type), shapeText(tensor.shape),
            typeName(buffer.type), shapeText(buffer.layout.global));
     readPart(program, index, file, tensor);
     used.insert(tensorName(buffer));

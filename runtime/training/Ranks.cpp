@@ -32,7 +32,8 @@ int run(const RunOptions &options, CpuDevice &device,
   return status;
 }
 
-/// What a rank's exception says; empty where another rank's failure is behind it.
+/// What a rank's exception says; empty where another rank's failure is behind
+/// it.
 std::string messageOf(std::exception_ptr error) {
   try {
     std::rethrow_exception(error);
@@ -68,8 +69,8 @@ int onThreads(const RunOptions &options, const Artifact &artifact,
     bool isGood = false;
     try {
       CpuDevice device(threads, communicator, ranks);
-      // BLAS is the process's, so one check is enough; it also sets it up before
-      // the ranks call it at the same time.
+      // BLAS is the process's, so one check is enough; it also sets it up
+      // before the ranks call it at the same time.
       if (rank == 0)
         checkBlas(device.pool);
       communicator.barrier();
@@ -95,13 +96,16 @@ int onThreads(const RunOptions &options, const Artifact &artifact,
     all.emplace_back(runRank, rank);
   std::unique_lock<std::mutex> lock(mutex);
   changed.wait(lock, [&] { return ended == ranks || failed; });
-  bool areBack = changed.wait_for(lock, patience, [&] { return ended == ranks; });
+  bool areBack =
+      changed.wait_for(lock, patience, [&] { return ended == ranks; });
   if (failed) {
     auto [rank, message] = world.failure();
     // What all ranks say, such as that a file is missing, is no rank's own.
-    bool isShared = std::all_of(messages.begin(), messages.end(),
-                                [&](const std::string &m) { return m == messages[0]; });
-    std::string head = isShared || rank == 0 ? "" : fmt::format("rank {}: ", rank);
+    bool isShared =
+        std::all_of(messages.begin(), messages.end(),
+                    [&](const std::string &m) { return m == messages[0]; });
+    std::string head =
+        isShared || rank == 0 ? "" : fmt::format("rank {}: ", rank);
     fmt::print(stderr, "sheaf-run: error: {}{}\n", head, message);
     std::fflush(nullptr);
     if (!areBack)
@@ -119,11 +123,13 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
   if (mpi.size() != artifact.manifest.ranks) {
     // One of them says it.
     if (mpi.rank() == 0)
-      fmt::print(stderr,
-                 "sheaf-run: error: {}: compiled for {} ranks{}, started as {} process{}; "
-                 "use mpirun -n {}, or start without mpirun to run them as threads\n",
-                 artifact.path, artifact.manifest.ranks, meshText(artifact.manifest),
-                 mpi.size(), mpi.size() == 1 ? "" : "es", artifact.manifest.ranks);
+      fmt::print(
+          stderr,
+          "sheaf-run: error: {}: compiled for {} ranks{}, started as {} "
+          "process{}; "
+          "use mpirun -n {}, or start without mpirun to run them as threads\n",
+          artifact.path, artifact.manifest.ranks, meshText(artifact.manifest),
+          mpi.size(), mpi.size() == 1 ? "" : "es", artifact.manifest.ranks);
     mpi.finish();
     return 1;
   }
@@ -134,7 +140,8 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
                 : isBound       ? cores
                                 : std::max(1, cores / machine);
   try {
-    std::unique_ptr<Communicator> communicator = mpi.communicator(artifact.manifest.mesh);
+    std::unique_ptr<Communicator> communicator =
+        mpi.communicator(artifact.manifest.mesh);
     int status;
     {
       CpuDevice device(threads, *communicator, isBound ? 1 : machine);
@@ -152,7 +159,8 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     if (!message.empty())
       fmt::print(stderr, "sheaf-run: error: {}{}\n",
-                 mpi.rank() > 0 ? fmt::format("rank {}: ", mpi.rank()) : "", message);
+                 mpi.rank() > 0 ? fmt::format("rank {}: ", mpi.rank()) : "",
+                 message);
     std::fflush(nullptr);
     mpi.abort();
   }

@@ -104,7 +104,8 @@ void sheaf::sampleTokens(const RunOptions &options, Program &program,
   std::vector<uint32_t> window(batch * (sequence + 1));
   Communicator &communicator = program.communicator();
   Memory space;
-  for (int64_t i = 0; i < options.sample && !communicator.agreeMax(stopSignal); ++i) {
+  for (int64_t i = 0; i < options.sample && !communicator.agreeMax(stopSignal);
+       ++i) {
     // The last T tokens, in every row, so that no row is out of range.
     int64_t used =
         std::min<int64_t>(static_cast<int64_t>(text.size()), sequence);
@@ -119,8 +120,9 @@ void sheaf::sampleTokens(const RunOptions &options, Program &program,
     const void *whole = program.whole(logits, space);
     int64_t token = 0;
     if (whole)
-      token = draw(buffer.type, whole, (used - 1) * buffer.layout.global.back(), vocab,
-                   options.temperature, randomBits(seed, SampleStream, i));
+      token =
+          draw(buffer.type, whole, (used - 1) * buffer.layout.global.back(),
+               vocab, options.temperature, randomBits(seed, SampleStream, i));
     text.push_back(static_cast<uint32_t>(communicator.agreeMax(token)));
     show();
   }

@@ -46,7 +46,8 @@ public:
   Training(const RunOptions &options, CpuDevice &device,
            const Artifact &artifact)
       : options(options), artifact(artifact), manifest(artifact.manifest),
-        program(artifact, device), comm(device.communicator), isRoot(comm.isRoot()) {}
+        program(artifact, device), comm(device.communicator),
+        isRoot(comm.isRoot()) {}
 
   int run();
 
@@ -83,7 +84,7 @@ private:
   DataOrder order = DataOrder::Sequential;
   int64_t first = 0, done = 0, steps = 0; // `done` steps are behind us
   std::optional<RunLock> lock;
-  int64_t saved = -1;                     // step of the newest checkpoint
+  int64_t saved = -1; // step of the newest checkpoint
   std::unique_ptr<TokenFile> data, evalData;
   std::unique_ptr<Batches> batches, evalBatches;
   double peak = 0; // FLOPs a second; 0: not measured
@@ -237,14 +238,13 @@ Training::Bad Training::firstBad(BufferKind kind) {
   all.rank = rank;
   all.element = comm.agreeMax(isMine ? mine.element : 0);
   // A NaN does not come through a sum.
-  int64_t kindOfValue = comm.agreeMax(!isMine                 ? 0
+  int64_t kindOfValue = comm.agreeMax(!isMine                  ? 0
                                       : std::isnan(mine.value) ? 1
                                       : mine.value > 0         ? 2
                                                                : 3);
-  all.value = kindOfValue == 1   ? NAN
-              : kindOfValue == 2 ? INFINITY
-                                 : -INFINITY;
-  all.count = static_cast<size_t>(comm.agreeMax(static_cast<int64_t>(mine.count)));
+  all.value = kindOfValue == 1 ? NAN : kindOfValue == 2 ? INFINITY : -INFINITY;
+  all.count =
+      static_cast<size_t>(comm.agreeMax(static_cast<int64_t>(mine.count)));
   return all;
 }
 
@@ -252,10 +252,10 @@ void Training::checkParameters(const char *when) {
   Bad bad = firstBad(BufferKind::Parameter);
   if (bad.buffer < 0)
     return;
-  failTogether(fmt::format("parameter '{}' has the value {} at index {}{} {}",
-                           manifest.buffers[bad.buffer].name, bad.value, bad.element,
-                           comm.ranks() > 1 ? fmt::format(" on rank {}", bad.rank) : "",
-                           when));
+  failTogether(fmt::format(
+      "parameter '{}' has the value {} at index {}{} {}",
+      manifest.buffers[bad.buffer].name, bad.value, bad.element,
+      comm.ranks() > 1 ? fmt::format(" on rank {}", bad.rank) : "", when));
 }
 
 StepRecord Training::trainStep(int64_t step) {
@@ -317,22 +317,25 @@ void Training::explainNotFinite(const StepRecord &record) {
     return comm.ranks() > 1 ? fmt::format(" on rank {}", bad.rank) : "";
   };
   if (Bad bad = firstBad(BufferKind::Parameter); bad.buffer >= 0)
-    failTogether(fmt::format(
-        "{}\nfirst bad tensor after the update: parameter '{}', index {}{} ({} of {} "
-        "parameters have a value that is not finite)",
-        head, manifest.buffers[bad.buffer].name, bad.element, onRank(bad), bad.count,
-        manifest.ofKind(BufferKind::Parameter).size()));
+    failTogether(fmt::format("{}\nfirst bad tensor after the update: parameter "
+                             "'{}', index {}{} ({} of {} "
+                             "parameters have a value that is not finite)",
+                             head, manifest.buffers[bad.buffer].name,
+                             bad.element, onRank(bad), bad.count,
+                             manifest.ofKind(BufferKind::Parameter).size()));
   if (manifest.findEntry("gradients")) {
     batches->load(program, record.step);
     program.setStep(seed, record.step);
     program.call("gradients");
     if (Bad bad = firstBad(BufferKind::Gradient); bad.buffer >= 0)
-      failTogether(fmt::format(
-          "{}\nall parameters are finite; first bad tensor: gradient of '{}', index {}{}",
-          head, manifest.buffers[bad.buffer].name, bad.element, onRank(bad)));
+      failTogether(fmt::format("{}\nall parameters are finite; first bad "
+                               "tensor: gradient of '{}', index {}{}",
+                               head, manifest.buffers[bad.buffer].name,
+                               bad.element, onRank(bad)));
   }
   failTogether(fmt::format(
-      "{}\nall parameters and gradients are finite: the loss itself overflows", head));
+      "{}\nall parameters and gradients are finite: the loss itself overflows",
+      head));
 }
 
 RunState Training::state() const {
@@ -359,7 +362,8 @@ void Training::reportMemory() {
     promise = std::max(promise, manifest.entry("loss").arenaBytes);
   promise *= startedProcesses() ? 1 : comm.ranks();
   int64_t grown = peakMemory() - residentBefore;
-  fmt::print("memory: before {} peak {} promised {} bytes; grown by {}, {:+.1f}% of the "
+  fmt::print("memory: before {} peak {} promised {} bytes; grown by {}, "
+             "{:+.1f}% of the "
              "promise{}\n",
              residentBefore, peakMemory(), promise, bytesText(grown),
              promise ? 100.0 * (grown - promise) / promise : 0.0,
@@ -369,11 +373,13 @@ void Training::reportMemory() {
 void Training::reportTransfers() {
   for (const auto &[entry, counts] : comm.counts())
     for (const TransferCount &row : counts.rows)
-      fmt::print("{:>10.2f} {:>6} {:>9} {:>10.1f} {:>9} {:>9}  {} {} over {}, {} x {}\n",
-                 row.seconds * 1e3, "", row.count, row.seconds / row.count * 1e6, "-",
-                 fmt::format("{:.1f}", row.wireBytes * row.count / row.seconds / 1e9),
-                 entry, collectiveName(row.kind), fmt::join(row.axes, ","), row.elements,
-                 typeName(row.type));
+      fmt::print(
+          "{:>10.2f} {:>6} {:>9} {:>10.1f} {:>9} {:>9}  {} {} over {}, {} x "
+          "{}\n",
+          row.seconds * 1e3, "", row.count, row.seconds / row.count * 1e6, "-",
+          fmt::format("{:.1f}", row.wireBytes * row.count / row.seconds / 1e9),
+          entry, collectiveName(row.kind), fmt::join(row.axes, ","),
+          row.elements, typeName(row.type));
 }
 
 void Training::finish(double started, const MachineLimits &limits) {
@@ -479,8 +485,10 @@ int Training::run() {
     fmt::print(stderr, "stopped by {} after step {} of {}\n",
                signal == SIGINT ? "Ctrl-C" : "a signal", done, steps);
   if (signal && isRoot && options.checkpoint.empty() && options.save.empty())
-    fmt::print(stderr, "nothing was kept; --checkpoint=DIR keeps a run that ends early, "
-                       "--save=FILE its weights\n");
+    fmt::print(
+        stderr,
+        "nothing was kept; --checkpoint=DIR keeps a run that ends early, "
+        "--save=FILE its weights\n");
   if (!options.checkpoint.empty() && saved != done && steps > 0) {
     checkpoint();
     if (signal && isRoot)
@@ -504,7 +512,8 @@ MachineLimits sheaf::startProfile(const RunOptions &options, CpuDevice &device,
     return limits;
   if (options.profile) {
     std::vector<int> parameters = manifest.ofKind(BufferKind::Parameter);
-    bool wide = !parameters.empty() && manifest.buffers[parameters[0]].type == SHEAF_F64;
+    bool wide = !parameters.empty() &&
+                manifest.buffers[parameters[0]].type == SHEAF_F64;
     limits.flops = measurePeak(device.pool, wide ? SHEAF_F64 : SHEAF_F32);
     limits.bytes = measureCopy(device.pool);
   }

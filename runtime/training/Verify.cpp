@@ -79,8 +79,8 @@ std::string compileReference(const Artifact &artifact,
   return reference;
 }
 
-/// Gives the reference the parameters of the program. All ranks call it; the root
-/// has the reference.
+/// Gives the reference the parameters of the program. All ranks call it; the
+/// root has the reference.
 void copyParameters(const Program &from, Program *to) {
   Memory space;
   size_t copied = 0;
@@ -100,7 +100,8 @@ void copyParameters(const Program &from, Program *to) {
     ++copied;
   }
   if (to && copied != to->manifest.ofKind(BufferKind::Parameter).size())
-    fail("{}: has parameters that are not in {}; it is compiled from another model",
+    fail("{}: has parameters that are not in {}; it is compiled from another "
+         "model",
          to->artifact.path, from.artifact.path);
 }
 
@@ -141,7 +142,8 @@ std::vector<Comparison> compareGradients(const Program &program,
     if (!reference)
       continue;
     int index = reference->manifest.find(BufferKind::Gradient, g.name);
-    if (index < 0 || reference->manifest.buffers[index].shape != g.layout.global)
+    if (index < 0 ||
+        reference->manifest.buffers[index].shape != g.layout.global)
       fail("{}: has no gradient '{}' {}", reference->artifact.path, g.name,
            shapeText(g.layout.global));
     const BufferInfo &g1 = reference->manifest.buffers[index];
@@ -157,8 +159,8 @@ std::vector<Comparison> compareGradients(const Program &program,
   }
   if (reference &&
       rows.size() != reference->manifest.ofKind(BufferKind::Gradient).size())
-    fail("{}: has {} gradients, the reference {}", program.artifact.path, rows.size(),
-         reference->manifest.ofKind(BufferKind::Gradient).size());
+    fail("{}: has {} gradients, the reference {}", program.artifact.path,
+         rows.size(), reference->manifest.ofKind(BufferKind::Gradient).size());
   for (Comparison &row : rows)
     row.tolerance =
         relativeTolerance * row.norm + absoluteTolerance * std::sqrt(all);

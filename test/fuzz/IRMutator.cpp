@@ -1,8 +1,8 @@
 //===- IRMutator.cpp - Changes IR by its words ----------------------------===//
 //
-// Bytes changed at random seldom leave IR that parses, so most changes here take
-// words: numbers become other numbers, names and types those of elsewhere in the
-// file, lines are dropped, doubled or moved.
+// Bytes changed at random seldom leave IR that parses, so most changes here
+// take words: numbers become other numbers, names and types those of elsewhere
+// in the file, lines are dropped, doubled or moved.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +25,22 @@ struct Token {
   std::string text;
 };
 
-constexpr std::string_view elementTypes[] = {"f32",   "f64", "bf16", "f16", "i1",         "i8",
-                                             "i32",   "i64", "index", "f8E4M3FN", "f8E5M2"};
+constexpr std::string_view elementTypes[] = {
+    "f32", "f64", "bf16",  "f16",      "i1",    "i8",
+    "i32", "i64", "index", "f8E4M3FN", "f8E5M2"};
 constexpr std::string_view numbers[] = {
-    "0",  "1",   "2",   "3",     "4",          "5",         "7",
-    "8",  "16",  "17",  "63",    "64",         "65",        "-1",
-    "-2", "128", "257", "65536", "2147483647", "4294967296", "9223372036854775807"};
+    "0",          "1",          "2",
+    "3",          "4",          "5",
+    "7",          "8",          "16",
+    "17",         "63",         "64",
+    "65",         "-1",         "-2",
+    "128",        "257",        "65536",
+    "2147483647", "4294967296", "9223372036854775807"};
 
-bool isWordCharacter(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$'; }
+bool isWordCharacter(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' ||
+         c == '$';
+}
 
 std::vector<Token> tokenize(std::string_view text) {
   std::vector<Token> tokens;
@@ -53,12 +61,14 @@ std::vector<Token> tokenize(std::string_view text) {
       take(Kind::Space, 1);
     } else if (c == '"') {
       size_t end = text.find('"', i + 1);
-      take(Kind::String, end == std::string_view::npos ? text.size() - i : end + 1 - i);
+      take(Kind::String,
+           end == std::string_view::npos ? text.size() - i : end + 1 - i);
     } else if (c == '%' || c == '@' || c == '#' || c == '!' || c == '^') {
       take(c == '%' ? Kind::Value : Kind::Symbol, 1 + wordLength(i + 1));
     } else if (std::isdigit(static_cast<unsigned char>(c))) {
       size_t end = i;
-      while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])))
+      while (end < text.size() &&
+             std::isdigit(static_cast<unsigned char>(text[end])))
         ++end;
       take(Kind::Number, end - i);
       // `4xf32` is a number, an x, and more.
@@ -87,8 +97,8 @@ std::pair<size_t, size_t> lineAround(const std::string &text, size_t at) {
 }
 } // namespace
 
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
-                                          unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
+                                          size_t maxSize, unsigned seed) {
   std::minstd_rand random(seed);
   auto below = [&](size_t n) { return n ? random() % n : 0; };
   if (size == 0 || below(8) == 0)
@@ -120,7 +130,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
     if (token.kind == Kind::Number && below(2))
       others.push_back(std::string(numbers[below(std::size(numbers))]));
     else if (token.kind == Kind::Type && below(2))
-      others.push_back(std::string(elementTypes[below(std::size(elementTypes))]));
+      others.push_back(
+          std::string(elementTypes[below(std::size(elementTypes))]));
     else
       for (const Token &other : tokens)
         if (other.kind == token.kind && other.text != token.text)

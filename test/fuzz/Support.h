@@ -1,7 +1,7 @@
 //===- Support.h - What the fuzz targets of the compiler share -*- C++ -*-===//
 //
-// A context that knows Sheaf's dialects, and diagnostics that go nowhere: a target
-// finds crashes, hangs and broken promises, not error messages.
+// A context that knows Sheaf's dialects, and diagnostics that go nowhere: a
+// target finds crashes, hangs and broken promises, not error messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,16 +15,16 @@
 
 namespace sheaf::fuzz {
 
-/// A context of one thread. Types and attributes live as long as their context does,
-/// so it is made anew now and then.
+/// A context of one thread. Types and attributes live as long as their context
+/// does, so it is made anew now and then.
 inline mlir::MLIRContext &context() {
   static std::unique_ptr<mlir::MLIRContext> current;
   static int uses = 0;
   if (!current || ++uses == 500) {
     mlir::DialectRegistry registry;
     registerSheafDialects(registry);
-    current = std::make_unique<mlir::MLIRContext>(registry,
-                                                  mlir::MLIRContext::Threading::DISABLED);
+    current = std::make_unique<mlir::MLIRContext>(
+        registry, mlir::MLIRContext::Threading::DISABLED);
     current->printOpOnDiagnostic(false);
     current->getDiagEngine().registerHandler([](mlir::Diagnostic &) {});
     uses = 0;
@@ -38,10 +38,11 @@ inline mlir::MLIRContext &context() {
   abort();
 }
 
-/// The module of a text; null where it is not one. MLIR's reader of bytecode does not
-/// end on some damaged bytecode, so that is left out: bytecode is written from what
-/// was read, and read again.
-inline mlir::OwningOpRef<mlir::ModuleOp> parse(const uint8_t *data, size_t size) {
+/// The module of a text; null where it is not one. MLIR's reader of bytecode
+/// does not end on some damaged bytecode, so that is left out: bytecode is
+/// written from what was read, and read again.
+inline mlir::OwningOpRef<mlir::ModuleOp> parse(const uint8_t *data,
+                                               size_t size) {
   // Text ends in a null byte.
   std::string bytes(reinterpret_cast<const char *>(data), size);
   if (llvm::StringRef(bytes).starts_with("ML\xefR"))

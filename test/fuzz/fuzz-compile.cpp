@@ -1,8 +1,9 @@
 //===- fuzz-compile.cpp - The whole pipeline ------------------------------===//
 //
-// Takes a module down as sheaf-compile does. Its first line may give options, as
-// `// options: mesh=dp:2,tp:2 zero=1 sp microbatches=2 recompute=full sgd reference
-// differentiate llvm`, so that they change with the rest.
+// Takes a module down as sheaf-compile does. Its first line may give options,
+// as
+// `// options: mesh=dp:2,tp:2 zero=1 sp microbatches=2 recompute=full sgd
+// reference differentiate llvm`, so that they change with the rest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,13 +16,20 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***) {
   return 0;
 }
 
-/// What the driver would take from its command line; nothing that it would refuse.
+/// What the driver would take from its command line; nothing that it would
+/// refuse.
 static sheaf::CompileOptions readOptions(StringRef text) {
   sheaf::CompileOptions options;
   options.emit = sheaf::Floor::Exec;
-  for (auto [name, value] : {std::pair("lr", "0.001"), {"warmup", "0"}, {"min-lr", "0"},
-                             {"decay-steps", "0"}, {"weight-decay", "0.1"}, {"beta1", "0.9"},
-                             {"beta2", "0.95"}, {"eps", "1e-8"}, {"clip", "1"},
+  for (auto [name, value] : {std::pair("lr", "0.001"),
+                             {"warmup", "0"},
+                             {"min-lr", "0"},
+                             {"decay-steps", "0"},
+                             {"weight-decay", "0.1"},
+                             {"beta1", "0.9"},
+                             {"beta2", "0.95"},
+                             {"eps", "1e-8"},
+                             {"clip", "1"},
                              {"momentum", "0"}})
     options.scalars[name] = value;
   StringRef line = text.split('\n').first;
@@ -52,7 +60,8 @@ static sheaf::CompileOptions readOptions(StringRef text) {
       options.zeroGroup = number;
     } else if (name == "microbatches" && isNumber && number >= 1) {
       options.microbatches = number;
-    } else if (name == "recompute" && is_contained({"none", "selective", "full"}, value)) {
+    } else if (name == "recompute" &&
+               is_contained({"none", "selective", "full"}, value)) {
       options.recompute = value.str();
     } else if (word == "sp") {
       options.sequenceParallel = true;
@@ -77,7 +86,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!module)
     return 0;
   mlir::TimingScope timing;
-  (void)sheaf::compile(*module, readOptions({reinterpret_cast<const char *>(data), size}),
-                       "/dev/null", timing);
+  (void)sheaf::compile(
+      *module, readOptions({reinterpret_cast<const char *>(data), size}),
+      "/dev/null", timing);
   return 0;
 }

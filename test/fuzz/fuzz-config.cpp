@@ -2,8 +2,8 @@
 
 #include "Support.h"
 #include "dialects/NN/NN.h"
-#include "models/Models.h"
 #include "mlir/IR/Verifier.h"
+#include "models/Models.h"
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string path = "/proc/self/fd/" + std::to_string(file);
   for (Family family : {Family::GPT, Family::Llama}) {
     Model model(family);
-    llvm::Error error = readHuggingFaceConfig(path, model, false, llvm::nulls());
+    llvm::Error error =
+        readHuggingFaceConfig(path, model, false, llvm::nulls());
     if (!error)
       error = complete(model);
     if (error) {
@@ -28,9 +29,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     // The text grows with the layers' names alone.
     if (model.layers > 64)
       continue;
-    mlir::OwningOpRef<mlir::ModuleOp> module = build(sheaf::fuzz::context(), model);
+    mlir::OwningOpRef<mlir::ModuleOp> module =
+        build(sheaf::fuzz::context(), model);
     if (mlir::failed(mlir::verify(*module)))
-      sheaf::fuzz::fail("the model of an accepted configuration does not verify");
+      sheaf::fuzz::fail(
+          "the model of an accepted configuration does not verify");
   }
   close(file);
   return 0;

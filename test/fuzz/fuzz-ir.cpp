@@ -1,7 +1,7 @@
 //===- fuzz-ir.cpp - The parser, the verifiers and every pass -------------===//
 //
-// What parses and verifies must print as text and bytecode that read back as the
-// same, and every pass must either refuse it or leave IR that verifies.
+// What parses and verifies must print as text and bytecode that read back as
+// the same, and every pass must either refuse it or leave IR that verifies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +39,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!again)
     sheaf::fuzz::fail("this text was printed and is not read:\n" + text);
   if (print(*again) != text)
-    sheaf::fuzz::fail("printed, read and printed is another text:\n" + text + "\nand\n" +
-                      print(*again));
+    sheaf::fuzz::fail("printed, read and printed is another text:\n" + text +
+                      "\nand\n" + print(*again));
   std::string bytecode;
   llvm::raw_string_ostream stream(bytecode);
   if (failed(writeBytecodeToFile(*module, stream)))
@@ -63,7 +63,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         })))
       continue;
     if (succeeded(manager.run(*copy)) && failed(verify(*copy)))
-      sheaf::fuzz::fail(llvm::Twine(name) + " leaves what does not verify of:\n" + text);
+      sheaf::fuzz::fail(llvm::Twine(name) +
+                        " leaves what does not verify of:\n" + text);
   }
   return 0;
 }

@@ -164,7 +164,6 @@ class Checker:
             self.check_artifact(artifact, cases)
 
     def check_artifact(self, artifact, cases):
-        session = self.session
         shapes = self.shapes_of_results(artifact)
         arguments = {}
         for number, case in enumerate(cases):

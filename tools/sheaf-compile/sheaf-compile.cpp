@@ -25,104 +25,137 @@ using sheaf::Floor;
 
 static cl::OptionCategory category("sheaf-compile");
 
-static cl::list<std::string> inputs(cl::Positional, cl::OneOrMore, cl::desc("<model.mlir>"),
+static cl::list<std::string> inputs(cl::Positional, cl::OneOrMore,
+                                    cl::desc("<model.mlir>"),
                                     cl::cat(category));
-static cl::opt<std::string> output("o", cl::desc("Write to FILE (text: default standard output)"),
-                                   cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<std::string>
+    output("o", cl::desc("Write to FILE (text: default standard output)"),
+           cl::value_desc("FILE"), cl::cat(category));
 static cl::opt<Floor> emit(
-    "emit", cl::desc("How far down to go:"), cl::init(Floor::Artifact), cl::cat(category),
-    cl::values(clEnumValN(Floor::Artifact, "artifact", "a shared object for sheaf-run (default)"),
-               clEnumValN(Floor::Model, "model", "floor 1, the model"),
-               clEnumValN(Floor::Step, "step", "floor 2, the training step on tensors"),
-               clEnumValN(Floor::Device, "device", "floor 3, what one device of the mesh does"),
-               clEnumValN(Floor::Exec, "exec", "floor 5, the placed program on buffers"),
-               clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
-               clEnumValN(Floor::Object, "object", "the object code of the host program, without kernels")));
-static cl::opt<std::string> target("target", cl::desc("cpu (default)"), cl::init("cpu"),
-                                   cl::cat(category));
-static cl::opt<std::string> cpu("cpu", cl::desc("Processor to make code for (default: native)"),
-                                cl::init("native"), cl::cat(category));
-static cl::opt<std::string> precision("precision", cl::desc("fp32 (default), the model as written"),
-                                      cl::init("fp32"), cl::cat(category));
-static cl::opt<std::string> mesh("mesh",
-                                 cl::desc("Devices: axes of pp, dp, cp, tp and their sizes "
-                                          "(one device)"),
-                                 cl::value_desc("AXIS=N,..."), cl::cat(category));
-static cl::opt<int64_t> zero("zero",
-                             cl::desc("What is sharded over dp: 0 nothing (default), 1 optimizer "
-                                      "state, 2 and gradients, 3 and parameters"),
-                             cl::init(0), cl::cat(category));
-static cl::opt<int64_t> zeroGroup("zero-group",
-                                  cl::desc("Shard over the innermost N devices of dp (all)"),
-                                  cl::value_desc("N"), cl::init(0), cl::cat(category));
+    "emit", cl::desc("How far down to go:"), cl::init(Floor::Artifact),
+    cl::cat(category),
+    cl::values(
+        clEnumValN(Floor::Artifact, "artifact",
+                   "a shared object for sheaf-run (default)"),
+        clEnumValN(Floor::Model, "model", "floor 1, the model"),
+        clEnumValN(Floor::Step, "step",
+                   "floor 2, the training step on tensors"),
+        clEnumValN(Floor::Device, "device",
+                   "floor 3, what one device of the mesh does"),
+        clEnumValN(Floor::Exec, "exec",
+                   "floor 5, the placed program on buffers"),
+        clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
+        clEnumValN(Floor::Object, "object",
+                   "the object code of the host program, without kernels")));
+static cl::opt<std::string> target("target", cl::desc("cpu (default)"),
+                                   cl::init("cpu"), cl::cat(category));
+static cl::opt<std::string>
+    cpu("cpu", cl::desc("Processor to make code for (default: native)"),
+        cl::init("native"), cl::cat(category));
+static cl::opt<std::string>
+    precision("precision", cl::desc("fp32 (default), the model as written"),
+              cl::init("fp32"), cl::cat(category));
+static cl::opt<std::string>
+    mesh("mesh",
+         cl::desc("Devices: axes of pp, dp, cp, tp and their sizes "
+                  "(one device)"),
+         cl::value_desc("AXIS=N,..."), cl::cat(category));
+static cl::opt<int64_t>
+    zero("zero",
+         cl::desc("What is sharded over dp: 0 nothing (default), 1 optimizer "
+                  "state, 2 and gradients, 3 and parameters"),
+         cl::init(0), cl::cat(category));
+static cl::opt<int64_t>
+    zeroGroup("zero-group",
+              cl::desc("Shard over the innermost N devices of dp (all)"),
+              cl::value_desc("N"), cl::init(0), cl::cat(category));
 static cl::opt<int64_t> zeroMinBytes(
-    "zero-min-bytes", cl::desc("Parameters of fewer bytes stay whole on every device (0)"),
+    "zero-min-bytes",
+    cl::desc("Parameters of fewer bytes stay whole on every device (0)"),
     cl::value_desc("N"), cl::init(0), cl::cat(category));
-static cl::opt<std::string> zero3Gathers(
-    "zero3-gathers",
-    cl::desc("Weights of --zero=3: gathered again (default) for each use of each microbatch, or "
-             "gathered once a step and kept (keep)"),
-    cl::init("again"), cl::cat(category));
-static cl::opt<std::string> accumulate(
-    "accumulate",
-    cl::desc("Gradients of --zero=2 and 3 between microbatches: sharded (default), or whole and "
-             "reduced once a step"),
-    cl::init("sharded"), cl::cat(category));
-static cl::opt<std::string> bucketBytes(
-    "bucket-bytes",
-    cl::desc("Reduce gradients together, up to N bytes; 0: each alone (default); auto: by the "
-             "link of the axis"),
-    cl::value_desc("N"), cl::init("0"), cl::cat(category));
+static cl::opt<std::string>
+    zero3Gathers("zero3-gathers",
+                 cl::desc("Weights of --zero=3: gathered again (default) for "
+                          "each use of each microbatch, or "
+                          "gathered once a step and kept (keep)"),
+                 cl::init("again"), cl::cat(category));
+static cl::opt<std::string>
+    accumulate("accumulate",
+               cl::desc("Gradients of --zero=2 and 3 between microbatches: "
+                        "sharded (default), or whole and "
+                        "reduced once a step"),
+               cl::init("sharded"), cl::cat(category));
+static cl::opt<std::string>
+    bucketBytes("bucket-bytes",
+                cl::desc("Reduce gradients together, up to N bytes; 0: each "
+                         "alone (default); auto: by the "
+                         "link of the axis"),
+                cl::value_desc("N"), cl::init("0"), cl::cat(category));
 static cl::opt<bool> sequenceParallel(
-    "sequence-parallel", cl::desc("Shard activations between blocks along the sequence, over tp"),
+    "sequence-parallel",
+    cl::desc("Shard activations between blocks along the sequence, over tp"),
     cl::cat(category));
-static cl::opt<std::string> explain(
-    "explain", cl::ValueOptional,
-    cl::desc("Print every collective of a step, what it costs and why it is there, and the "
-             "memory of a device; =json for programs. Without -o nothing is written"),
-    cl::value_desc("json"), cl::cat(category));
-static cl::opt<std::string> strategy("strategy",
-                                     cl::desc("A file with the strategy, rows such as 'parameter mlp "
-                                              "-> tp', instead of --zero, --zero-group and "
-                                              "--sequence-parallel"),
-                                     cl::value_desc("FILE"), cl::cat(category));
-static cl::opt<std::string> why(
-    "why",
-    cl::desc("Print where each axis of a value's sharding came from, and no more: %name or "
-             "@function:%name as in the file, a parameter, the role of a batch argument, LINE or "
-             "FILE:LINE"),
-    cl::value_desc("VALUE"), cl::cat(category));
+static cl::opt<std::string>
+    explain("explain", cl::ValueOptional,
+            cl::desc("Print every collective of a step, what it costs and why "
+                     "it is there, and the "
+                     "memory of a device; =json for programs. Without -o "
+                     "nothing is written"),
+            cl::value_desc("json"), cl::cat(category));
+static cl::opt<std::string>
+    strategy("strategy",
+             cl::desc("A file with the strategy, rows such as 'parameter mlp "
+                      "-> tp', instead of --zero, --zero-group and "
+                      "--sequence-parallel"),
+             cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<std::string>
+    why("why",
+        cl::desc("Print where each axis of a value's sharding came from, and "
+                 "no more: %name or "
+                 "@function:%name as in the file, a parameter, the role of a "
+                 "batch argument, LINE or "
+                 "FILE:LINE"),
+        cl::value_desc("VALUE"), cl::cat(category));
 static cl::opt<int64_t> strict(
     "strict",
-    cl::desc("Refuse to move a value without an annotation that asks for it where a device sends "
+    cl::desc("Refuse to move a value without an annotation that asks for it "
+             "where a device sends "
              "more than BYTES; the error says which annotation avoids it"),
     cl::value_desc("BYTES"), cl::init(-1), cl::cat(category));
-static cl::opt<bool> diff("diff",
-                          cl::desc("Compare two files of --explain=json: what the second has more "
-                                   "or less. Exit 0: no difference, 1: some, or an error"),
-                          cl::cat(category));
-static cl::opt<int64_t> microbatches("microbatches", cl::desc("Microbatches a step (1)"),
-                                     cl::init(1), cl::cat(category));
-static cl::opt<std::string> recompute("recompute", cl::desc("none (default), selective or full"),
-                                      cl::init("none"), cl::cat(category));
-static cl::opt<std::string> optimizer("optimizer", cl::desc("adamw (default) or sgd"),
-                                      cl::init("adamw"), cl::cat(category));
-static cl::opt<std::string> reference(
-    "reference", cl::ValueOptional,
-    cl::desc("One device, no fusion, -O0: what sheaf-run --verify compares with; =f64 computes "
-             "in f64"),
-    cl::value_desc("f64"), cl::cat(category));
-static cl::opt<bool> differentiate(
-    "differentiate",
-    cl::desc("Add NAME_gradient for every public function of a module without a loss"),
+static cl::opt<bool> diff(
+    "diff",
+    cl::desc("Compare two files of --explain=json: what the second has more "
+             "or less. Exit 0: no difference, 1: some, or an error"),
     cl::cat(category));
+static cl::opt<int64_t> microbatches("microbatches",
+                                     cl::desc("Microbatches a step (1)"),
+                                     cl::init(1), cl::cat(category));
+static cl::opt<std::string>
+    recompute("recompute", cl::desc("none (default), selective or full"),
+              cl::init("none"), cl::cat(category));
+static cl::opt<std::string> optimizer("optimizer",
+                                      cl::desc("adamw (default) or sgd"),
+                                      cl::init("adamw"), cl::cat(category));
+static cl::opt<std::string>
+    reference("reference", cl::ValueOptional,
+              cl::desc("One device, no fusion, -O0: what sheaf-run --verify "
+                       "compares with; =f64 computes "
+                       "in f64"),
+              cl::value_desc("f64"), cl::cat(category));
+static cl::opt<bool>
+    differentiate("differentiate",
+                  cl::desc("Add NAME_gradient for every public function of a "
+                           "module without a loss"),
+                  cl::cat(category));
 static cl::opt<bool> printFusion(
     "print-fusion",
-    cl::desc("Say which ops become one kernel and which do not, why, and the bytes"),
+    cl::desc(
+        "Say which ops become one kernel and which do not, why, and the bytes"),
     cl::cat(category));
-static cl::opt<std::string> dumpPhases("dump-phases-to",
-                                       cl::desc("Write the IR after each phase to DIR"),
-                                       cl::value_desc("DIR"), cl::cat(category));
+static cl::opt<std::string>
+    dumpPhases("dump-phases-to",
+               cl::desc("Write the IR after each phase to DIR"),
+               cl::value_desc("DIR"), cl::cat(category));
 static cl::opt<std::string>
     remarks("remarks", cl::ValueOptional,
             cl::desc("Say what was fused, sharded and placed, and what not and "
@@ -144,14 +177,17 @@ static cl::list<std::string>
     passAt("pass-at",
            cl::desc("Run a pass pipeline at a point, one of those below"),
            cl::value_desc("POINT:PIPELINE"), cl::cat(category));
-static cl::list<std::string> dialectPlugins("load-dialect-plugin",
-                                            cl::desc("Load a plugin with dialects"),
-                                            cl::value_desc("FILE"), cl::cat(category));
+static cl::list<std::string>
+    dialectPlugins("load-dialect-plugin",
+                   cl::desc("Load a plugin with dialects"),
+                   cl::value_desc("FILE"), cl::cat(category));
 static cl::list<std::string> passPlugins("load-pass-plugin",
                                          cl::desc("Load a plugin with passes"),
-                                         cl::value_desc("FILE"), cl::cat(category));
-static cl::opt<char> optLevel("O", cl::desc("Optimisation level, -O0 to -O3 (3)"), cl::Prefix,
-                              cl::init('3'), cl::cat(category));
+                                         cl::value_desc("FILE"),
+                                         cl::cat(category));
+static cl::opt<char> optLevel("O",
+                              cl::desc("Optimisation level, -O0 to -O3 (3)"),
+                              cl::Prefix, cl::init('3'), cl::cat(category));
 
 namespace {
 /// A run-time scalar: written into the manifest, overridable by sheaf-run.
@@ -160,8 +196,10 @@ struct Scalar {
   /// Values from 0 to `most`, or below it, have a meaning.
   double most;
   bool isBelow;
-  Scalar(const char *name, double value, const char *text, double most, bool isBelow = false)
-      : option(llvm::StringRef(name), cl::desc(text), cl::init(value), cl::value_desc("X"), cl::cat(category)),
+  Scalar(const char *name, double value, const char *text, double most,
+         bool isBelow = false)
+      : option(llvm::StringRef(name), cl::desc(text), cl::init(value),
+               cl::value_desc("X"), cl::cat(category)),
         most(most), isBelow(isBelow) {}
 };
 } // namespace
@@ -170,7 +208,8 @@ static Scalar scalars[] = {
     {"lr", 1e-3, "Learning rate (1e-3)", 1e6},
     {"warmup", 0, "Steps of linear warm-up (0)", 1e9},
     {"min-lr", 0, "Learning rate after decay (0)", 1e6},
-    {"decay-steps", 0, "Step at which the cosine decay ends; 0: constant (0)", 1e9},
+    {"decay-steps", 0, "Step at which the cosine decay ends; 0: constant (0)",
+     1e9},
     {"weight-decay", 0.1, "Decoupled weight decay (0.1)", 1e6},
     {"beta1", 0.9, "AdamW: decay of the first moment (0.9)", 1, true},
     {"beta2", 0.95, "AdamW: decay of the second moment (0.95)", 1, true},
@@ -193,8 +232,8 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
-/// Axes and sizes, in any order; the mesh has those of more than one device, in the
-/// order of ranks: pp outermost, then dp, cp, tp innermost.
+/// Axes and sizes, in any order; the mesh has those of more than one device, in
+/// the order of ranks: pp outermost, then dp, cp, tp innermost.
 static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
   constexpr llvm::StringLiteral order[] = {"pp", "dp", "cp", "tp"};
   std::map<std::string, int64_t> sizes;
@@ -204,14 +243,18 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
     auto [axis, size] = part.split('=');
     int64_t value = 0;
     if (!llvm::is_contained(order, axis))
-      return fail("--mesh has the axis '" + axis + "', expected pp, dp, cp or tp"), false;
+      return fail("--mesh has the axis '" + axis +
+                  "', expected pp, dp, cp or tp"),
+             false;
     if (size.getAsInteger(10, value) || value < 1)
-      return fail("--mesh has '" + part + "', expected " + axis + "=N with N of at least 1"), false;
+      return fail("--mesh has '" + part + "', expected " + axis +
+                  "=N with N of at least 1"),
+             false;
     if (!sizes.emplace(axis, value).second)
       return fail("--mesh has the axis '" + axis + "' twice"), false;
     if (value > 1 && (axis == "pp" || axis == "cp"))
-      return fail("--mesh has " + part + ", which is not supported, expected " + axis +
-                  "=1; dp and tp can be larger"),
+      return fail("--mesh has " + part + ", which is not supported, expected " +
+                  axis + "=1; dp and tp can be larger"),
              false;
   }
   options.isMeshGiven = !sizes.empty();
@@ -226,7 +269,8 @@ static int printDiff() {
   llvm::SmallVector<llvm::json::Object> sides;
   for (const std::string &file : inputs) {
     std::string error;
-    std::unique_ptr<llvm::MemoryBuffer> buffer = mlir::openInputFile(file, &error);
+    std::unique_ptr<llvm::MemoryBuffer> buffer =
+        mlir::openInputFile(file, &error);
     if (!buffer)
       return fail(error);
     llvm::Expected<llvm::json::Object> side =
@@ -257,12 +301,14 @@ int main(int argc, char **argv) {
   cl::extrahelp help(points);
   cl::HideUnrelatedOptions(category);
   cl::SetVersionPrinter(sheaf::printVersion);
-  cl::ParseCommandLineOptions(argc, argv,
-                              "Compiles the training step of a model to an artifact\n");
+  cl::ParseCommandLineOptions(
+      argc, argv, "Compiles the training step of a model to an artifact\n");
 
   if (inputs.size() != (diff ? 2 : 1))
-    return fail(llvm::Twine("found ") + llvm::Twine(inputs.size()) + " files, expected " +
-                (diff ? "two explanations: --diff A.json B.json" : "one model"));
+    return fail(
+        llvm::Twine("found ") + llvm::Twine(inputs.size()) +
+        " files, expected " +
+        (diff ? "two explanations: --diff A.json B.json" : "one model"));
   if (diff)
     return printDiff();
   const std::string input = inputs.front();
@@ -299,7 +345,8 @@ int main(int argc, char **argv) {
   if (!parseMesh(mesh, options))
     return 1;
   if (zero < 0 || zero > 3)
-    return fail("unknown --zero=" + llvm::Twine(zero) + ", expected 0, 1, 2 or 3");
+    return fail("unknown --zero=" + llvm::Twine(zero) +
+                ", expected 0, 1, 2 or 3");
   if (explain.getNumOccurrences()) {
     if (!explain.empty() && explain != "json")
       return fail(llvm::Twine("unknown --explain=") + explain +
@@ -314,24 +361,30 @@ int main(int argc, char **argv) {
   options.why = why;
   options.strict = strict;
   if (!strategy.empty() && (zero || zeroGroup || sequenceParallel))
-    return fail("--strategy is given, so --zero, --zero-group and --sequence-parallel are not; "
+    return fail("--strategy is given, so --zero, --zero-group and "
+                "--sequence-parallel are not; "
                 "write them as rows");
   if (why.getNumOccurrences() && (why.empty() || !output.empty()))
-    return fail("--why answers on standard output and compiles nothing: give it a value, and no "
+    return fail("--why answers on standard output and compiles nothing: give "
+                "it a value, and no "
                 "-o");
   if (strict.getNumOccurrences() && strict < 0)
-    return fail("--strict is " + llvm::Twine(strict) + ", expected bytes, 0 or more");
+    return fail("--strict is " + llvm::Twine(strict) +
+                ", expected bytes, 0 or more");
   if (zeroMinBytes < 0)
     return fail("--zero-min-bytes must be at least 0");
   options.zeroMinBytes = zeroMinBytes;
   if (!llvm::is_contained({"again", "keep"}, zero3Gathers))
-    return fail(llvm::Twine("unknown --zero3-gathers=") + zero3Gathers + ", expected again or keep");
+    return fail(llvm::Twine("unknown --zero3-gathers=") + zero3Gathers +
+                ", expected again or keep");
   options.zero3Gathers = zero3Gathers;
   if (!llvm::is_contained({"sharded", "whole"}, accumulate))
-    return fail(llvm::Twine("unknown --accumulate=") + accumulate + ", expected sharded or whole");
+    return fail(llvm::Twine("unknown --accumulate=") + accumulate +
+                ", expected sharded or whole");
   options.accumulate = accumulate;
   uint64_t bytes;
-  if (bucketBytes != "auto" && llvm::StringRef(bucketBytes).getAsInteger(10, bytes))
+  if (bucketBytes != "auto" &&
+      llvm::StringRef(bucketBytes).getAsInteger(10, bytes))
     return fail(llvm::Twine("--bucket-bytes has '") + bucketBytes +
                 "', expected a number of bytes, or auto");
   options.bucketBytes = bucketBytes;
@@ -340,15 +393,18 @@ int main(int argc, char **argv) {
                 ", expected -O0, -O1, -O2 or -O3");
   options.codegen.optLevel = optLevel - '0';
   if (!llvm::is_contained({"none", "selective", "full"}, recompute))
-    return fail(llvm::Twine("unknown --recompute=") + recompute + ", expected none, selective or full");
+    return fail(llvm::Twine("unknown --recompute=") + recompute +
+                ", expected none, selective or full");
   if (!llvm::is_contained({"adamw", "sgd"}, optimizer))
-    return fail(llvm::Twine("unknown --optimizer=") + optimizer + ", expected adamw or sgd");
+    return fail(llvm::Twine("unknown --optimizer=") + optimizer +
+                ", expected adamw or sgd");
   if (microbatches < 1)
     return fail("--microbatches must be at least 1");
   if (reference.getNumOccurrences()) {
     if (!reference.empty() && reference != "f64")
-      return fail(llvm::Twine("unknown --reference=") + reference + ", expected --reference or "
-                                                       "--reference=f64");
+      return fail(llvm::Twine("unknown --reference=") + reference +
+                  ", expected --reference or "
+                  "--reference=f64");
     options.reference = true;
     options.mesh.clear();
     options.wide = reference == "f64";
@@ -357,7 +413,8 @@ int main(int argc, char **argv) {
   for (Scalar &scalar : scalars) {
     double value = scalar.option;
     // Not a number is in no range.
-    if (!(value >= 0 && value <= scalar.most && !(scalar.isBelow && value == scalar.most)))
+    if (!(value >= 0 && value <= scalar.most &&
+          !(scalar.isBelow && value == scalar.most)))
       return fail(llvm::Twine("--") + scalar.option.ArgStr + "=" +
                   number(value) + ": expected a number from 0 to " +
                   (scalar.isBelow ? "below " : "") + number(scalar.most));
@@ -371,7 +428,9 @@ int main(int argc, char **argv) {
     return fail("an artifact needs a file: give -o FILE");
   // Standard output is the explanation's. A copy: the linker inside resets all
   // command-line options.
-  const std::string path(!output.empty() ? output.getValue() : explains ? "" : "-");
+  const std::string path(!output.empty() ? output.getValue()
+                         : explains      ? ""
+                                         : "-");
 
   mlir::DialectRegistry registry;
   sheaf::registerSheafDialects(registry);
@@ -385,7 +444,8 @@ int main(int argc, char **argv) {
   mlir::applyDefaultTimingManagerCLOptions(timingManager);
   mlir::TimingScope timing = timingManager.getRootScope();
   mlir::MLIRContext context(registry);
-  // A diagnostic points into the user's file; the op in full can be a whole module.
+  // A diagnostic points into the user's file; the op in full can be a whole
+  // module.
   context.printOpOnDiagnostic(false);
   std::string error;
   if ((remarks.getNumOccurrences() || !remarksOutput.empty()) &&

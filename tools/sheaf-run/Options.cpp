@@ -68,10 +68,10 @@ Option scalar(const char *name, const char *buffer, const char *help,
   return {
       name, "X", help,
       [name, buffer, least, most](RunOptions &options, const std::string &v) {
-        options.scalars[buffer] = number<double>(
-            name, v, least, most,
-            fmt::format("a number from {:g} to {}{:g}", least,
-                        most == belowOne ? "below " : "", most));
+        options.scalars[buffer] =
+            number<double>(name, v, least, most,
+                           fmt::format("a number from {:g} to {}{:g}", least,
+                                       most == belowOne ? "below " : "", most));
       }};
 }
 
@@ -108,7 +108,8 @@ const std::vector<Option> &table() {
            wrong("order", v, "sequential or random");
          o.order = v == "random" ? DataOrder::Random : DataOrder::Sequential;
        }},
-      {"threads", "N", "threads of each rank (the cores over the ranks of the process)",
+      {"threads", "N",
+       "threads of each rank (the cores over the ranks of the process)",
        [](RunOptions &o, const std::string &v) {
          o.threads = number<int>("threads", v, 1, 1024,
                                  "a whole number from 1 to 1024");
@@ -119,7 +120,8 @@ const std::vector<Option> &table() {
            wrong("device", v, "cpu, the one device of this build");
        }},
       text("collectives", "FILE",
-           "writes what the ranks sent to each other as JSON: kind, axes, bytes, count",
+           "writes what the ranks sent to each other as JSON: kind, axes, "
+           "bytes, count",
            &RunOptions::collectives),
       text("log", "FILE", "writes a JSON object a line for each step",
            &RunOptions::log),
@@ -157,17 +159,19 @@ const std::vector<Option> &table() {
          o.verify = true;
          o.reference = v;
        }},
-      {"info", "[json]", "shows what the artifact is; =json prints its manifest",
+      {"info", "[json]",
+       "shows what the artifact is; =json prints its manifest",
        [](RunOptions &o, const std::string &v) {
          if (!v.empty() && v != "json")
            wrong("info", v, "no value, or json");
          o.info = true;
          o.infoJson = !v.empty();
        }},
-      flag("profile",
-           "shows at the end the time of each kernel and product, and its share "
-           "of what this machine can do",
-           &RunOptions::profile),
+      flag(
+          "profile",
+          "shows at the end the time of each kernel and product, and its share "
+          "of what this machine can do",
+          &RunOptions::profile),
       text("trace", "FILE.json",
            "writes each call of a kernel or product as an event for Chrome's "
            "tracing or Perfetto",
@@ -192,10 +196,8 @@ const std::vector<Option> &table() {
       scalar("decay-steps", "decay_steps", "steps of decay; 0: constant", 0,
              1e9),
       scalar("weight-decay", "weight_decay", "AdamW's weight decay", 0, 1e6),
-      scalar("beta1", "beta1", "AdamW's first decay rate", 0,
-             belowOne),
-      scalar("beta2", "beta2", "AdamW's second decay rate", 0,
-             belowOne),
+      scalar("beta1", "beta1", "AdamW's first decay rate", 0, belowOne),
+      scalar("beta2", "beta2", "AdamW's second decay rate", 0, belowOne),
       scalar("eps", "eps", "AdamW's epsilon", 0, 1e6),
       scalar("clip", "clip", "largest gradient norm; 0: off", 0, 1e30),
       scalar("momentum", "momentum", "SGD's momentum", 0, 1),
@@ -280,7 +282,8 @@ std::string sheaf::helpText() {
   for (const Option &option : table()) {
     std::string left = "  --" + option.name;
     if (!option.value.empty())
-      left += option.value[0] == '[' ? "[=" + option.value.substr(1) : "=" + option.value;
+      left += option.value[0] == '[' ? "[=" + option.value.substr(1)
+                                     : "=" + option.value;
     // Folded to 80 columns.
     std::string line = fmt::format("{:<28}", left);
     if (left.size() >= 28)
@@ -313,7 +316,8 @@ std::string sheaf::helpText() {
          "products, forward\nand backward, without recomputation, over the "
          "step's time over the rate of a large product\nmeasured at start with "
          "the run's threads.\n\n"
-         "An artifact compiled for a mesh runs its ranks as threads of one process, or "
+         "An artifact compiled for a mesh runs its ranks as threads of one "
+         "process, or "
          "under\n`mpirun -n N` as N processes, with the same bits.\n\n"
          "--version alone prints the version.\n\n"
          "Exit status: 0 done, 1 failed or not equal to the reference, 128 + "

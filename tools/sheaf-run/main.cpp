@@ -30,7 +30,8 @@ void installSignals() {
 int run(const RunOptions &options) {
   Artifact artifact(options.artifact);
   if (options.info) {
-    fmt::print("{}", options.infoJson ? describeJson(artifact) : describe(artifact));
+    fmt::print("{}",
+               options.infoJson ? describeJson(artifact) : describe(artifact));
     return 0;
   }
   if (options.call.empty())
@@ -47,7 +48,8 @@ int run(const RunOptions &options) {
 int main(int argc, char **argv) {
   try {
     if (argc == 2 && std::string_view(argv[1]) == "--version") {
-      fmt::print("sheaf-run {} (artifacts of ABI {})\n", SHEAF_VERSION, SHEAF_ABI_VERSION);
+      fmt::print("sheaf-run {} (artifacts of ABI {})\n", SHEAF_VERSION,
+                 SHEAF_ABI_VERSION);
       return 0;
     }
     std::optional<RunOptions> options = parseOptions({argv + 1, argv + argc});

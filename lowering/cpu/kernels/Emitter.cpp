@@ -573,7 +573,9 @@ Value Emitter::computeRandom(RandomOp random, const Indices &place) {
     align(both);
     return Value(make<arith::AddIOp>(both[0], both[1]));
   };
-  auto offset = [&](unsigned dim) { return element(random.getOffsets(), {Index(dim)}); };
+  auto offset = [&](unsigned dim) {
+    return element(random.getOffsets(), {Index(dim)});
+  };
   Value key[4];
   for (int64_t i = 0; i < 4; ++i)
     key[i] = element(random.getKey(), {Index(i)});
@@ -584,7 +586,8 @@ Value Emitter::computeRandom(RandomOp random, const Indices &place) {
   if (random.getOffsets()) {
     uint32_t stride = 1;
     for (unsigned dim = shape.size(); dim-- > sampled;) {
-      Values both{offset(dim), buildNumber(builder(), loc, i32, static_cast<int32_t>(stride))};
+      Values both{offset(dim), buildNumber(builder(), loc, i32,
+                                           static_cast<int32_t>(stride))};
       align(both);
       counter = add(counter, make<arith::MulIOp>(both[0], both[1]));
       stride *= static_cast<uint32_t>(shape[dim]);

@@ -185,11 +185,13 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
                        }))
         modules.push_back(module);
     });
-    WalkResult launches = getOperation().walk([&](sheaf::exec::LaunchOp launch) {
-      launch.emitOpError("names a kernel by its function; cpu-kernels-to-llvm expects the "
-                         "module of kernels alone, after exec-to-llvm");
-      return WalkResult::interrupt();
-    });
+    WalkResult launches =
+        getOperation().walk([&](sheaf::exec::LaunchOp launch) {
+          launch.emitOpError(
+              "names a kernel by its function; cpu-kernels-to-llvm expects the "
+              "module of kernels alone, after exec-to-llvm");
+          return WalkResult::interrupt();
+        });
     if (launches.wasInterrupted())
       return signalPassFailure();
     for (ModuleOp module : modules)

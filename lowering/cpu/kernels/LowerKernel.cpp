@@ -64,13 +64,15 @@ static Value view(Value value) {
 /// -infinity throughout, the x; null for anything else.
 static Value shiftedFrom(Value value) {
   auto select = view(value).getDefiningOp<SelectOp>();
-  auto compare = select ? view(select.getCondition()).getDefiningOp<CompareOp>() : nullptr;
+  auto compare =
+      select ? view(select.getCondition()).getDefiningOp<CompareOp>() : nullptr;
   if (!compare || compare.getPredicate() != Predicate::EQ)
     return {};
   APFloat number(0.0);
   auto is = [&](Value operand) {
     auto constant = view(operand).getDefiningOp<ConstantOp>();
-    return constant && matchPattern(constant.getResult(), m_ConstantFloat(&number));
+    return constant &&
+           matchPattern(constant.getResult(), m_ConstantFloat(&number));
   };
   if (!is(compare.getRhs()) || !number.isInfinity() || !number.isNegative() ||
       !is(select.getOnTrue()) || !number.isZero() ||
@@ -82,8 +84,9 @@ static Value shiftedFrom(Value value) {
 /// Where the exponentials of a row are summed, e^(x - m), and needed again over
 /// their sum, e^(x - (m + log s)), as in cross entropy with its gradient: the
 /// second are the first times a number for each row, e^(m - (m + log s)), and
-/// need not be computed anew. Where m or s are infinite or NaN, both are NaN; where
-/// 0 is subtracted for m + log s of a row of -infinity, both are 0 if m is 0 there, too.
+/// need not be computed anew. Where m or s are infinite or NaN, both are NaN;
+/// where 0 is subtracted for m + log s of a row of -infinity, both are 0 if m
+/// is 0 there, too.
 static void shareExponentials(func::FuncOp function) {
   function.walk([](ExpOp second) {
     auto difference = second.getInput().getDefiningOp<SubOp>();

@@ -143,9 +143,9 @@ struct Plan {
   /// For each result, how many leading loops it has.
   llvm::SmallVector<unsigned> loopsOf;
   int64_t extent = 1, grain = 1;
-  /// Each result is a reduction of a few rows of an item, which goes through them
-  /// as they lie in memory, a few at a time; meanwhile the results hold what is
-  /// reduced so far.
+  /// Each result is a reduction of a few rows of an item, which goes through
+  /// them as they lie in memory, a few at a time; meanwhile the results hold
+  /// what is reduced so far.
   bool sweeps = false;
   /// Pairs (argument, result).
   llvm::SmallVector<int64_t> inPlace;

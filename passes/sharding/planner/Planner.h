@@ -111,8 +111,8 @@ public:
   /// The size of a dimension's local part: ceil(size / devices).
   int64_t localSize(int64_t size, const std::vector<int> &axes) const;
 
-  /// Seconds that a collective takes over `axes` in which a device sends `bytes`
-  /// (for a local move: writes so many).
+  /// Seconds that a collective takes over `axes` in which a device sends
+  /// `bytes` (for a local move: writes so many).
   double seconds(MoveKind kind, const std::vector<int> &axes,
                  double bytes) const;
 

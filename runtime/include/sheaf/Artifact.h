@@ -45,8 +45,8 @@ missingCpuFeatures(const std::vector<std::string> &features);
 /// The manifest and the machine code's figures, for `sheaf-run --info`.
 std::string describe(const Artifact &artifact);
 
-/// The manifest as JSON, with `bytes` added, the bytes of each kind of buffer, and
-/// `memory`, what each entry needs by what it is.
+/// The manifest as JSON, with `bytes` added, the bytes of each kind of buffer,
+/// and `memory`, what each entry needs by what it is.
 std::string describeJson(const Artifact &artifact);
 
 } // namespace sheaf

@@ -29,9 +29,9 @@ struct RunState {
 /// Creates the run's directory where it is missing.
 void createRunDirectory(const std::string &directory);
 
-/// One run at a time in a directory, since a save removes older checkpoints. Throws
-/// an Error where another process holds it; the system frees it when the process
-/// ends, however that is.
+/// One run at a time in a directory, since a save removes older checkpoints.
+/// Throws an Error where another process holds it; the system frees it when the
+/// process ends, however that is.
 class RunLock {
 public:
   explicit RunLock(const std::string &path);
@@ -44,8 +44,8 @@ private:
 };
 
 /// Writes `step-N`, with whole tensors whatever the mesh, and removes older
-/// checkpoints. On an Error the older ones are untouched. All ranks call it; the
-/// root writes.
+/// checkpoints. On an Error the older ones are untouched. All ranks call it;
+/// the root writes.
 void saveCheckpoint(const Program &program, const RunState &state,
                     const std::string &directory);
 
@@ -65,8 +65,8 @@ std::optional<FoundCheckpoint> findCheckpoint(const std::string &directory,
                                               std::string &notes,
                                               Communicator &communicator);
 
-/// Reads this rank's part of parameters and optimizer state. Throws an Error where they are not
-/// those of the program.
+/// Reads this rank's part of parameters and optimizer state. Throws an Error
+/// where they are not those of the program.
 void loadCheckpoint(Program &program, const FoundCheckpoint &checkpoint);
 
 } // namespace sheaf

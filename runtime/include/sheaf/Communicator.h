@@ -55,7 +55,8 @@ struct Part {
 Part partOf(int64_t elements, int64_t parts, int64_t slices, int64_t index);
 
 /// Elements [first, second) that member `index` owns in an all-reduce.
-std::pair<int64_t, int64_t> ownedRange(int64_t elements, int64_t size, int64_t index);
+std::pair<int64_t, int64_t> ownedRange(int64_t elements, int64_t size,
+                                       int64_t index);
 
 /// Adds contributions in the order in which they come: in f32, in f64 for f64,
 /// in the type itself for integers; an i1 is a number from 0 to 1.
@@ -68,10 +69,10 @@ public:
   void first(void *accumulator, const void *values, int64_t count) const;
   void add(void *accumulator, const void *values, int64_t count) const;
   void finish(void *result, const void *accumulator, int64_t count) const;
-  /// result[i] = sources[0][i] + sources[1][i] + ..., on a pool; `result` may be
-  /// one of the sources.
-  void reduce(ThreadPool &pool, void *result, const std::vector<const char *> &sources,
-              int64_t count) const;
+  /// result[i] = sources[0][i] + sources[1][i] + ..., on a pool; `result` may
+  /// be one of the sources.
+  void reduce(ThreadPool &pool, void *result,
+              const std::vector<const char *> &sources, int64_t count) const;
 
 private:
   SheafType type;
@@ -113,7 +114,8 @@ public:
 
   /// As in abi.h. Throw an Error where the collective is wrong, where members
   /// disagree, or (a PeerError) where another rank failed.
-  int64_t start(const SheafCollective &collective, const void *send, void *receive);
+  int64_t start(const SheafCollective &collective, const void *send,
+                void *receive);
   void wait(int64_t handle);
   /// Transfers started and not waited for.
   int64_t open() const { return static_cast<int64_t>(transfers.size()); }
@@ -133,7 +135,8 @@ public:
 
   /// Counts a call of an entry and from now on its transfers. `purposes` are by
   /// the collectives' ids and must outlive the counting.
-  void countAs(const std::string &entry, const std::vector<std::string> &purposes);
+  void countAs(const std::string &entry,
+               const std::vector<std::string> &purposes);
   const std::map<std::string, EntryCounts> &counts() const { return counted; }
 
   //===--- what the training loop sends; not counted ---===//
@@ -174,20 +177,22 @@ protected:
   /// Copies `bytes` on the pool.
   void copy(void *to, const void *from, int64_t bytes);
   /// Copies a part of `from` into a part of `to`, element for element.
-  void copyPart(char *to, const Part &target, const char *from, const Part &source,
-                int64_t elementBytes);
+  void copyPart(char *to, const Part &target, const char *from,
+                const Part &source, int64_t elementBytes);
 
   /// "all-reduce (sum) of 64 x f32 over dp".
   std::string describe(const SheafCollective &collective) const;
   /// What differs between what two ranks started as the same transfer; empty
   /// where nothing does.
-  std::string mismatch(const SheafCollective &mine, const SheafCollective &theirs,
-                       int otherRank, int64_t sequence) const;
+  std::string mismatch(const SheafCollective &mine,
+                       const SheafCollective &theirs, int otherRank,
+                       int64_t sequence) const;
 
   ThreadPool *pool = nullptr;
 
 private:
-  template <typename Body> void orAbandon(const Body &body);
+  template <typename Body>
+  void orAbandon(const Body &body);
   void check(const SheafCollective &collective, int64_t size, const void *send,
              void *receive) const;
   void runControl(SheafCollective &collective, const void *send, void *receive);

@@ -82,8 +82,8 @@ public:
   Batches(TokenFile &file, const Manifest &manifest, DataOrder order,
           uint64_t seed);
 
-  /// Writes this rank's part of the batch of `step` to the batch buffers that are
-  /// allocated, and reads no other samples.
+  /// Writes this rank's part of the batch of `step` to the batch buffers that
+  /// are allocated, and reads no other samples.
   void load(Program &program, int64_t step);
 
 private:
@@ -95,9 +95,10 @@ private:
 };
 
 /// Writes this rank's part of a batch: inputs, targets, positions 0..T-1,
-/// document 0. `sample(i)` gives the T + 1 tokens of sample i of the batch. What
-/// is padding has token 0 and a target of -1, which no loss counts.
-void fillBatch(Program &program, const std::function<const uint32_t *(int64_t)> &sample);
+/// document 0. `sample(i)` gives the T + 1 tokens of sample i of the batch.
+/// What is padding has token 0 and a target of -1, which no loss counts.
+void fillBatch(Program &program,
+               const std::function<const uint32_t *(int64_t)> &sample);
 
 /// The same from all sequences, one after the other.
 void fillBatch(Program &program, const std::vector<uint32_t> &tokens);

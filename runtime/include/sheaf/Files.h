@@ -15,9 +15,9 @@
 namespace sheaf {
 
 /// A file written under a temporary name beside `path`; commit() syncs it and
-/// renames it to `path`. What is there and no file (a device, a pipe) is written
-/// to instead, and stays. Without commit() the destructor removes it. All throw
-/// an Error with the path and the system's reason.
+/// renames it to `path`. What is there and no file (a device, a pipe) is
+/// written to instead, and stays. Without commit() the destructor removes it.
+/// All throw an Error with the path and the system's reason.
 class AtomicFile {
 public:
   explicit AtomicFile(std::string path);
@@ -34,8 +34,8 @@ private:
   bool isSpecial = false;
 };
 
-/// Throws an Error where an AtomicFile at `path` could not be opened: asked before
-/// long work whose result goes there.
+/// Throws an Error where an AtomicFile at `path` could not be opened: asked
+/// before long work whose result goes there.
 void checkTarget(const std::string &path);
 
 /// Writes and commits a whole text.
@@ -44,7 +44,8 @@ void writeFile(const std::string &path, const std::string &text);
 /// The whole file. Throws an Error where it is larger than `limit` bytes.
 std::string readFile(const std::string &path, int64_t limit = 1 << 26);
 
-/// A sum of the file's bytes that shows damage: each byte changes all that follows.
+/// A sum of the file's bytes that shows damage: each byte changes all that
+/// follows.
 uint64_t checksumOf(const std::string &path);
 
 /// Syncs a directory, so that renames in it last.

@@ -48,7 +48,7 @@ struct BufferInfo {
   Shape shape;      ///< of a rank's part, padding included
   int64_t elements; ///< product of the shape
   int64_t bytes;
-  Layout layout; ///< where the parts lie in the whole tensor
+  Layout layout;    ///< where the parts lie in the whole tensor
   double value = 0; ///< of a scalar, at compile time
   bool frozen = false, decay = true;
 
@@ -65,7 +65,8 @@ struct EntryInfo {
   /// What lies in the arena where most of it is in use, and its bytes: in sum
   /// arenaBytes. Empty where the file does not say.
   std::vector<std::pair<std::string, int64_t>> arena;
-  /// The most bytes of weights gathered from other ranks that are in the arena at once.
+  /// The most bytes of weights gathered from other ranks that are in the arena
+  /// at once.
   int64_t gatheredBytes = 0;
 };
 
@@ -86,8 +87,9 @@ struct ModelInfo {
 };
 
 struct Manifest;
-/// The bytes that an entry needs by what they are, as (kind, bytes) in the order of
-/// a table: persistent buffers and arena together, in sum all that it needs.
+/// The bytes that an entry needs by what they are, as (kind, bytes) in the
+/// order of a table: persistent buffers and arena together, in sum all that it
+/// needs.
 std::vector<std::pair<std::string, int64_t>> memoryOf(const Manifest &manifest,
                                                       const EntryInfo &entry);
 

@@ -15,7 +15,8 @@
 namespace sheaf {
 
 /// A mapping of zero bytes, page aligned, in huge pages where the system has
-/// them and the size is worth it. Pages are not resident until they are touched.
+/// them and the size is worth it. Pages are not resident until they are
+/// touched.
 class Memory {
 public:
   Memory() = default;

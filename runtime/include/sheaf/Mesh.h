@@ -1,4 +1,5 @@
-//===- Mesh.h - ranks, axes, and which part of a tensor a rank has -*- C++ -*-===//
+//===- Mesh.h - ranks, axes, and which part of a tensor a rank has -*- C++
+//-*-===//
 //
 // A mesh numbers its ranks row-major, the first axis outermost. An axis, or a
 // part of one, is its size and its stride. A sharding says, for each dimension
@@ -45,7 +46,8 @@ struct Mesh {
   std::string nameOf(int64_t size, int64_t stride) const;
 };
 
-/// The axes of one dimension, the outermost first; none: the dimension is whole.
+/// The axes of one dimension, the outermost first; none: the dimension is
+/// whole.
 using DimensionAxes = std::vector<AxisPart>;
 
 /// How many parts the axes cut a dimension into, and which of them a rank has.
@@ -60,15 +62,17 @@ struct DimensionRange {
 
 /// Where a tensor lies. Each dimension of size n cut into k parts has
 /// c = ceil(n / k) elements on each rank, of which rank i's are the elements
-/// from i c on, as far as there are; the rest is padding. A dimension of several
-/// blocks is that many after one another, each cut so by itself (the
+/// from i c on, as far as there are; the rest is padding. A dimension of
+/// several blocks is that many after one another, each cut so by itself (the
 /// microbatches of a batch, the three parts of a fused query, key and value).
 struct Layout {
   Shape global, local;
   std::vector<DimensionAxes> axes; ///< one for each dimension, or none at all
-  std::vector<int64_t> blocks; ///< one for each dimension, or none: 1 each
+  std::vector<int64_t> blocks;     ///< one for each dimension, or none: 1 each
 
-  int64_t blocksOf(size_t dim) const { return blocks.empty() ? 1 : blocks[dim]; }
+  int64_t blocksOf(size_t dim) const {
+    return blocks.empty() ? 1 : blocks[dim];
+  }
   bool isSharded() const;
   /// The local size of dimension `dim`.
   int64_t localSize(size_t dim) const;
@@ -99,8 +103,9 @@ struct Layout {
 
 private:
   template <typename Visit>
-  void walk(const std::vector<std::vector<DimensionRange>> &all, size_t dim, int64_t local,
-            int64_t whole, int64_t run, const Visit &visit) const {
+  void walk(const std::vector<std::vector<DimensionRange>> &all, size_t dim,
+            int64_t local, int64_t whole, int64_t run,
+            const Visit &visit) const {
     for (const DimensionRange &range : all[dim]) {
       int64_t l = local * this->local[dim] + range.local,
               g = whole * global[dim] + range.global;

@@ -33,8 +33,8 @@ struct MachineLimits {
 };
 
 /// Bytes a second, read plus written, of a copy on all threads between touched
-/// arrays of 256 MiB, which no core keeps in its caches; smaller ones where there
-/// is no memory for that. The best of several.
+/// arrays of 256 MiB, which no core keeps in its caches; smaller ones where
+/// there is no memory for that. The best of several.
 double measureCopy(ThreadPool &pool);
 
 class Profile {

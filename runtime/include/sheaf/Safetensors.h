@@ -40,8 +40,8 @@ public:
   /// elements in type `type`.
   void read(const Tensor &tensor, SheafType type, void *target) const;
   /// The same for elements [first, first + count).
-  void readRange(const Tensor &tensor, SheafType type, int64_t first, int64_t count,
-                 void *target) const;
+  void readRange(const Tensor &tensor, SheafType type, int64_t first,
+                 int64_t count, void *target) const;
 
 private:
   void open();

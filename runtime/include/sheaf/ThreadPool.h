@@ -24,8 +24,9 @@ int availableCores();
 
 class ThreadPool {
 public:
-  /// A pool of `threads` >= 1, the caller of run() included. `pools` are as many
-  /// like it as share the cores: waiting threads spin only where each has one.
+  /// A pool of `threads` >= 1, the caller of run() included. `pools` are as
+  /// many like it as share the cores: waiting threads spin only where each has
+  /// one.
   explicit ThreadPool(int threads, int pools = 1);
   ~ThreadPool();
   ThreadPool(const ThreadPool &) = delete;
@@ -47,13 +48,13 @@ public:
         &task);
   }
 
-  /// The tasks that one thread ran: from the first one's begin to the last one's
-  /// end, in nanoseconds of the steady clock.
+  /// The tasks that one thread ran: from the first one's begin to the last
+  /// one's end, in nanoseconds of the steady clock.
   struct alignas(64) Span {
     int64_t begin = 0, end = 0, tasks = 0;
   };
-  /// From now on adds each task to the span of its thread, of which there is one
-  /// for each; none is written between two jobs. Null: no longer.
+  /// From now on adds each task to the span of its thread, of which there is
+  /// one for each; none is written between two jobs. Null: no longer.
   void watch(Span *spans) { watched.store(spans, std::memory_order_relaxed); }
 
 private:
@@ -64,7 +65,8 @@ private:
                 const void *context);
   bool runOne(int thread);
   void workerLoop(int thread);
-  void runTask(Function function, const void *context, int64_t index, int thread);
+  void runTask(Function function, const void *context, int64_t index,
+               int thread);
 
   // The ticket is (job number << 32 | tasks not yet claimed). A thread reads
   // the ticket, then the job, then claims a task by compare-and-swap of the

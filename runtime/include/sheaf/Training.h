@@ -40,16 +40,17 @@ struct RunOptions {
   std::string prompt;
   bool verify = false;
   std::string reference; ///< empty: made by the sheaf-compile beside us
-  bool info = false, infoJson = false, profile = false, memoryReport = false, quiet = false;
+  bool info = false, infoJson = false, profile = false, memoryReport = false,
+       quiet = false;
   std::string call, inputs, outputs;
   std::map<std::string, double> scalars; ///< by buffer name
 };
 
 /// Calls `body` on every rank of the artifact's mesh, each with a device of its
-/// own: on threads of this process or, started by mpirun, on this process's rank.
-/// Returns what the root's body returns. Where a rank fails, the others are taken
-/// down; prints the message and returns 1. Throws an Error where the number of
-/// processes is not that of the ranks.
+/// own: on threads of this process or, started by mpirun, on this process's
+/// rank. Returns what the root's body returns. Where a rank fails, the others
+/// are taken down; prints the message and returns 1. Throws an Error where the
+/// number of processes is not that of the ranks.
 int onRanks(const RunOptions &options, const Artifact &artifact,
             const std::function<int(CpuDevice &)> &body);
 

@@ -22,7 +22,8 @@ void saveTensors(const Program &program, const std::string &path,
                  const std::map<std::string, std::string> &metadata = {});
 
 /// The whole tensor of a buffer, as writeTensors takes it.
-NamedTensor wholeTensor(const Program &program, int index, const std::string &name);
+NamedTensor wholeTensor(const Program &program, int index,
+                        const std::string &name);
 
 /// Writes tensors on the root, and takes part in it on the other ranks.
 void writeTensors(const Program &program, const std::string &path,
@@ -36,9 +37,9 @@ void readPart(Program &program, int index, const SafetensorsFile &file,
 
 void saveWeights(const Program &program, const std::string &path);
 
-/// Reads this rank's part of every parameter, converting floating-point types. Throws one Error
-/// that names what is missing, what the file has beside the parameters, and
-/// where shapes differ. Nothing is changed then.
+/// Reads this rank's part of every parameter, converting floating-point types.
+/// Throws one Error that names what is missing, what the file has beside the
+/// parameters, and where shapes differ. Nothing is changed then.
 void loadWeights(Program &program, const std::string &path);
 
 } // namespace sheaf

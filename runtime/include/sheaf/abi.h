@@ -1,4 +1,5 @@
-//===- abi.h - the C interface between an artifact and the runtime -*- C -*-===//
+//===- abi.h - the C interface between an artifact and the runtime -*- C
+//-*-===//
 //
 // An artifact is an ELF shared object. Its host code and kernels call nothing
 // but the functions of the SheafDevice and the SheafCommunicator that the
@@ -51,7 +52,8 @@ typedef enum SheafType {
 
 /// One part of a kernel: the items [begin, end) of its index space. `buffers`
 /// are the kernel's operands in order. Parts of one launch may run at the same
-/// time, in any order; the values written do not depend on how the space is cut.
+/// time, in any order; the values written do not depend on how the space is
+/// cut.
 typedef void (*SheafKernel)(void *const *buffers, int64_t begin, int64_t end);
 
 /// A kernel launch: constant data of the artifact.

@@ -1,8 +1,8 @@
 //===- fuzz-checkpoint.cpp - The state of a run ---------------------------===//
 //
-// The input is `state.json` of the newest checkpoint of a directory, as it is and,
-// where it is JSON, with a checksum that fits. Whatever it holds, an older whole
-// checkpoint must still be found.
+// The input is `state.json` of the newest checkpoint of a directory, as it is
+// and, where it is JSON, with a checksum that fits. Whatever it holds, an older
+// whole checkpoint must still be found.
 //
 //===----------------------------------------------------------------------===//
 

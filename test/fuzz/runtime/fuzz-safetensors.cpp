@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         file.read(tensor, tensor.type, same.data());
         file.read(tensor, SHEAF_F64, wide.data());
         if (tensor.elements > 2)
-          file.readRange(tensor, SHEAF_F64, 1, tensor.elements - 2, wide.data());
+          file.readRange(tensor, SHEAF_F64, 1, tensor.elements - 2,
+                         wide.data());
       } catch (const sheaf::Error &) {
         // Types that do not convert to one another.
       }

@@ -15,9 +15,10 @@
 
 namespace sheaf::test {
 
-inline SheafCollective over(const Mesh &mesh, const std::vector<std::string> &axes,
-                     SheafCollectiveKind kind, int64_t elements,
-                     SheafType type = SHEAF_F32) {
+inline SheafCollective over(const Mesh &mesh,
+                            const std::vector<std::string> &axes,
+                            SheafCollectiveKind kind, int64_t elements,
+                            SheafType type = SHEAF_F32) {
   SheafCollective c = {};
   c.kind = kind;
   c.type = type;
@@ -45,9 +46,10 @@ inline std::vector<float> samples(int rank, int64_t count) {
   return values;
 }
 
-/// The ranks of a group by hand: those equal to `rank` in all other coordinates.
-inline std::vector<int> groupOf(const Mesh &mesh, const std::vector<std::string> &axes,
-                         int rank) {
+/// The ranks of a group by hand: those equal to `rank` in all other
+/// coordinates.
+inline std::vector<int>
+groupOf(const Mesh &mesh, const std::vector<std::string> &axes, int rank) {
   std::vector<AxisPart> parts;
   int64_t size = 1;
   for (const std::string &axis : axes) {
@@ -58,7 +60,8 @@ inline std::vector<int> groupOf(const Mesh &mesh, const std::vector<std::string>
   for (int64_t other = 0; other < mesh.ranks(); ++other) {
     int64_t difference = other - rank, index = 0;
     for (const AxisPart &part : parts) {
-      difference -= (part.coordinate(other) - part.coordinate(rank)) * part.stride;
+      difference -=
+          (part.coordinate(other) - part.coordinate(rank)) * part.stride;
       index = index * part.size + part.coordinate(other);
     }
     if (difference == 0)
@@ -76,13 +79,14 @@ inline Mesh mesh24() { return {{{"dp", 4}, {"tp", 2}}}; }
 
 inline const std::vector<std::vector<std::string>> &axisLists() {
   static const std::vector<std::vector<std::string>> lists = {
-      {"dp"},      {"tp"},      {"dp", "tp"},          {"tp", "dp"},
+      {"dp"},      {"tp"},      {"dp", "tp"},           {"tp", "dp"},
       {"dp:(1)2"}, {"dp:(2)2"}, {"dp:(2)2", "dp:(1)2"}, {"tp", "dp:(1)2"},
       {}};
   return lists;
 }
 
-/// Whole axes, parts of axes, in all orders; in place, and few and many elements.
+/// Whole axes, parts of axes, in all orders; in place, and few and many
+/// elements.
 inline void checkAllReduce(Communicator &c) {
   const Mesh &mesh = c.mesh;
   for (const auto &axes : axisLists())
@@ -114,7 +118,8 @@ inline void checkGatherScatterExchange(Communicator &c) {
         int64_t part = slices * run, whole = part * n;
         // Three transfers open at once, waited for in another order on every
         // other rank.
-        std::vector<float> local = samples(c.rank, part), full = samples(c.rank, whole);
+        std::vector<float> local = samples(c.rank, part),
+                           full = samples(c.rank, whole);
         std::vector<float> gathered(whole), scattered(part), exchanged(whole);
         SheafCollective gather = over(mesh, axes, SHEAF_ALL_GATHER, part);
         gather.receive_slices = slices;
@@ -131,7 +136,8 @@ inline void checkGatherScatterExchange(Communicator &c) {
         for (int64_t m = 0; m < n; ++m)
           for (int64_t s = 0; s < slices; ++s)
             for (int64_t r = 0; r < run; ++r) {
-              ASSERT_EQ(gathered[(s * n + m) * run + r], sample(members[m], s * run + r));
+              ASSERT_EQ(gathered[(s * n + m) * run + r],
+                        sample(members[m], s * run + r));
               ASSERT_EQ(exchanged[m * part + s * run + r],
                         sample(members[m], (s * n + index) * run + r));
             }
@@ -159,7 +165,8 @@ inline void checkExchangeOfDimensions(Communicator &c) {
   c.wait(c.start(exchange, send.data(), receive.data()));
   for (int64_t row = 0; row < 8; ++row)
     for (int64_t column = 0; column < 3; ++column)
-      ASSERT_EQ(receive[row * 3 + column], static_cast<float>(row * 100 + index * 3 + column));
+      ASSERT_EQ(receive[row * 3 + column],
+                static_cast<float>(row * 100 + index * 3 + column));
   // And back.
   std::vector<float> again(24);
   exchange.send_slices = 1;
@@ -173,7 +180,8 @@ inline void checkPermuteBroadcastSend(Communicator &c) {
   for (int64_t count : {3, 20000}) {
     std::vector<int> members = groupOf(mesh, {"dp"}, c.rank);
     int index = indexIn(members, c.rank);
-    std::vector<float> mine = samples(c.rank, count), got(count, 7), zero(count, 0);
+    std::vector<float> mine = samples(c.rank, count), got(count, 7),
+                       zero(count, 0);
     // 0 -> 1 -> 2 -> 3, nothing to 0.
     static const int64_t targets[] = {1, 2, 3, -1};
     SheafCollective permute = over(mesh, {"dp"}, SHEAF_PERMUTE, count);
@@ -231,10 +239,12 @@ inline void checkHalves(Communicator &c) {
       uint16_t half = type == SHEAF_BF16 ? 0x3b80 : 0x1000; // 2^-8, 2^-11
       uint16_t next = one + 1;
       int64_t index = mesh.parse("dp").coordinate(c.rank);
-      std::vector<uint16_t> values(count, index == 0 ? one : index == 3 ? 0 : half),
+      std::vector<uint16_t> values(count, index == 0   ? one
+                                          : index == 3 ? 0
+                                                       : half),
           sum(count);
-      c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_REDUCE, count, type), values.data(),
-                     sum.data()));
+      c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_REDUCE, count, type),
+                     values.data(), sum.data()));
       for (uint16_t value : sum)
         ASSERT_EQ(value, next);
     }

@@ -27,8 +27,10 @@ TEST(Mesh, StridesPartsAndNames) {
   EXPECT_EQ(mesh.nameOf(3, 1), "tp");
   EXPECT_EQ(mesh.nameOf(5, 1), "5@1");
   expectError([&] { mesh.parse("cp"); }, "it has pp, dp, tp");
-  for (const char *bad : {"dp:", "dp:(2)", "dp:(5)2", "dp:(2)5", "dp:(0)2", "dp:2", "dp:(2)3x"})
-    expectError([&] { mesh.parse(bad); }, "no part of the axis 'dp' of size 12");
+  for (const char *bad :
+       {"dp:", "dp:(2)", "dp:(5)2", "dp:(2)5", "dp:(0)2", "dp:2", "dp:(2)3x"})
+    expectError([&] { mesh.parse(bad); },
+                "no part of the axis 'dp' of size 12");
 }
 
 TEST(Mesh, LayoutsCoverATensorOnce) {
@@ -58,18 +60,20 @@ TEST(Mesh, LayoutsCoverATensorOnce) {
     }
     for (size_t d = 0; d < c.shape.size(); ++d)
       layout.local.push_back(layout.localSize(d));
-    int64_t size = *elementCount(layout.global), localSize = *elementCount(layout.local);
+    int64_t size = *elementCount(layout.global),
+            localSize = *elementCount(layout.local);
     std::vector<int> seen(size, 0);
     for (int64_t rank = 0; rank < mesh.ranks(); ++rank) {
       std::vector<int> mine(localSize, 0);
-      layout.forEachRun(rank, [&](int64_t local, int64_t global, int64_t length) {
-        for (int64_t i = 0; i < length; ++i) {
-          ASSERT_LT(local + i, localSize);
-          ASSERT_LT(global + i, size);
-          mine[local + i] += 1;
-          seen[global + i] += layout.isFirstOwner(rank);
-        }
-      });
+      layout.forEachRun(rank,
+                        [&](int64_t local, int64_t global, int64_t length) {
+                          for (int64_t i = 0; i < length; ++i) {
+                            ASSERT_LT(local + i, localSize);
+                            ASSERT_LT(global + i, size);
+                            mine[local + i] += 1;
+                            seen[global + i] += layout.isFirstOwner(rank);
+                          }
+                        });
       for (int count : mine)
         EXPECT_LE(count, 1);
     }
@@ -92,13 +96,17 @@ TEST(Mesh, MicrobatchesAreCutOneByOne) {
 }
 
 // Two channels between the same ranks keep their own order.
-TEST(Communicator, AllReduceAddsInRankOrder) { runRanks(mesh24(), checkAllReduce); }
+TEST(Communicator, AllReduceAddsInRankOrder) {
+  runRanks(mesh24(), checkAllReduce);
+}
 
 TEST(Communicator, GatherScatterAndExchange) {
   runRanks(mesh24(), checkGatherScatterExchange);
 }
 
-TEST(Communicator, ExchangeOfDimensions) { runRanks(mesh24(), checkExchangeOfDimensions); }
+TEST(Communicator, ExchangeOfDimensions) {
+  runRanks(mesh24(), checkExchangeOfDimensions);
+}
 
 TEST(Communicator, PermuteBroadcastSendReceive) {
   runRanks(mesh24(), checkPermuteBroadcastSend);
@@ -114,12 +122,14 @@ TEST(Communicator, ChannelsAreIndependent) {
   Mesh mesh = {{{"pp", 2}}};
   runRanks(mesh, [&](Communicator &c) {
     std::vector<float> a(2000, 1), b(2000, 2), x(2000), y(2000);
-    SheafCollective first = over(mesh, {"pp"}, c.rank ? SHEAF_RECEIVE : SHEAF_SEND, 2000);
+    SheafCollective first =
+        over(mesh, {"pp"}, c.rank ? SHEAF_RECEIVE : SHEAF_SEND, 2000);
     first.peer = 1 - c.rank;
     SheafCollective second = first;
     second.channel = 1;
     if (c.rank == 0) {
-      int64_t h = c.start(first, a.data(), nullptr), g = c.start(second, b.data(), nullptr);
+      int64_t h = c.start(first, a.data(), nullptr),
+              g = c.start(second, b.data(), nullptr);
       c.wait(h);
       c.wait(g);
     } else {
@@ -162,7 +172,8 @@ TEST(Reduction, HalfConversionIsExact) {
 TEST(Communicator, MaxMinAndIntegers) {
   Mesh mesh = {{{"tp", 4}}};
   runRanks(mesh, [&](Communicator &c) {
-    float values[3] = {static_cast<float>(c.rank), c.rank == 2 ? NAN : 1.f, -1.f * c.rank};
+    float values[3] = {static_cast<float>(c.rank), c.rank == 2 ? NAN : 1.f,
+                       -1.f * c.rank};
     float most[3];
     SheafCollective collective = over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 3);
     collective.reduction = SHEAF_MAX;
@@ -171,7 +182,8 @@ TEST(Communicator, MaxMinAndIntegers) {
     EXPECT_TRUE(std::isnan(most[1]));
     EXPECT_EQ(most[2], 0);
     int32_t number = 1 << 30, total;
-    c.wait(c.start(over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_I32), &number, &total));
+    c.wait(c.start(over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_I32), &number,
+                   &total));
     EXPECT_EQ(total, 0); // wraps
     uint8_t flag = c.rank == 1, any;
     SheafCollective either = over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_I1);
@@ -179,7 +191,8 @@ TEST(Communicator, MaxMinAndIntegers) {
     c.wait(c.start(either, &flag, &any));
     EXPECT_EQ(any, 1);
     double big = 1 + c.rank * 1e-16, sum;
-    c.wait(c.start(over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_F64), &big, &sum));
+    c.wait(c.start(over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 1, SHEAF_F64), &big,
+                   &sum));
     EXPECT_EQ(sum, ((1.0 + (1 + 1e-16)) + (1 + 2e-16)) + (1 + 3e-16));
   });
 }
@@ -195,9 +208,12 @@ TEST(Communicator, CountsWhatStrategiesState) {
       c.wait(c.start(reduce, a.data(), a.data()));
     reduce.id = 1;
     c.wait(c.start(reduce, a.data(), a.data()));
-    c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_GATHER, 4096), a.data(), b.data()));
-    c.wait(c.start(over(mesh, {"tp"}, SHEAF_REDUCE_SCATTER, 4096), a.data(), b.data()));
-    c.wait(c.start(over(mesh, {"dp:(1)2"}, SHEAF_ALL_TO_ALL, 4096), a.data(), b.data()));
+    c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_GATHER, 4096), a.data(),
+                   b.data()));
+    c.wait(c.start(over(mesh, {"tp"}, SHEAF_REDUCE_SCATTER, 4096), a.data(),
+                   b.data()));
+    c.wait(c.start(over(mesh, {"dp:(1)2"}, SHEAF_ALL_TO_ALL, 4096), a.data(),
+                   b.data()));
     c.wait(c.start(over(mesh, {}, SHEAF_ALL_REDUCE, 4096), a.data(), a.data()));
     c.barrier();
     const std::vector<TransferCount> &rows = c.counts().at("step").rows;
@@ -224,8 +240,11 @@ TEST(Communicator, MismatchNamesBoth) {
         change(collective);
       c.wait(c.start(collective, a.data(), b.data()));
     });
-    EXPECT_NE(message.find("ranks disagree: rank "), std::string::npos) << message;
-    EXPECT_NE(message.find("all-reduce (sum) of 64 x f32 over dp"), std::string::npos) << message;
+    EXPECT_NE(message.find("ranks disagree: rank "), std::string::npos)
+        << message;
+    EXPECT_NE(message.find("all-reduce (sum) of 64 x f32 over dp"),
+              std::string::npos)
+        << message;
     EXPECT_NE(message.find("rank 5"), std::string::npos) << message;
     EXPECT_NE(message.find(part), std::string::npos) << message;
   };
@@ -233,7 +252,8 @@ TEST(Communicator, MismatchNamesBoth) {
            "all-gather of 64 x f32 over dp");
   disagree([](SheafCollective &c) { c.elements = 32; }, "of 32 x f32");
   disagree([](SheafCollective &c) { c.type = SHEAF_I32; }, "of 64 x i32");
-  disagree([](SheafCollective &c) { c.reduction = SHEAF_MAX; }, "all-reduce (max)");
+  disagree([](SheafCollective &c) { c.reduction = SHEAF_MAX; },
+           "all-reduce (max)");
 }
 
 TEST(Communicator, AFailedRankTakesTheOthersDown) {
@@ -246,7 +266,8 @@ TEST(Communicator, AFailedRankTakesTheOthersDown) {
       if (c.rank == 3 && i == 4)
         fail("out of luck");
       try {
-        c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_GATHER, 50000), a.data(), b.data()));
+        c.wait(c.start(over(mesh, {"dp"}, SHEAF_ALL_GATHER, 50000), a.data(),
+                       b.data()));
         c.barrier();
       } catch (const PeerError &error) {
         EXPECT_STREQ(error.what(), "rank 3: out of luck");
@@ -270,9 +291,11 @@ TEST(Communicator, DeadlocksAreFound) {
     c.wait(c.start(over(mesh, {"dp", "tp"}, SHEAF_ALL_REDUCE, 1), &a, &a));
   });
   EXPECT_NE(message.find("no rank can go on"), std::string::npos) << message;
-  EXPECT_NE(message.find("rank 0 waits in all-reduce (sum) of 1 x f32 over dp, which rank "
-                         "2 has not started"),
-            std::string::npos)
+  EXPECT_NE(
+      message.find(
+          "rank 0 waits in all-reduce (sum) of 1 x f32 over dp, which rank "
+          "2 has not started"),
+      std::string::npos)
       << message;
   // Ranks that wait for one that has ended.
   message = runRanksToFailure(mesh, [&](Communicator &c) {
@@ -298,21 +321,25 @@ TEST(Communicator, RefusesWrongCollectives) {
     refused([](SheafCollective &c) { c.elements = 63; }, "4 equal parts");
     refused([](SheafCollective &c) { c.send_slices = 0; }, "0 slices");
     refused([](SheafCollective &c) { c.axis_count = 9; }, "9 axes");
-    refused([](SheafCollective &c) { c.size[0] = 3; }, "none of a mesh of 8 ranks");
+    refused([](SheafCollective &c) { c.size[0] = 3; },
+            "none of a mesh of 8 ranks");
     refused([](SheafCollective &c) { c.channel = -1; }, "channel -1");
-    refused([](SheafCollective &c) {
-      c.axis_count = 2, c.size[1] = 2, c.stride[1] = 4;
-    }, "overlap");
-    refused([](SheafCollective &c) { c.kind = SHEAF_BROADCAST, c.peer = 4; }, "member 4 of 4");
+    refused(
+        [](SheafCollective &c) {
+          c.axis_count = 2, c.size[1] = 2, c.stride[1] = 4;
+        },
+        "overlap");
+    refused([](SheafCollective &c) { c.kind = SHEAF_BROADCAST, c.peer = 4; },
+            "member 4 of 4");
     refused([](SheafCollective &c) { c.type = SHEAF_F8E4M3; }, "sum of f8e4m3");
     refused([](SheafCollective &c) { c.kind = SHEAF_PERMUTE; }, "no targets");
     static const int64_t twice[] = {1, 1, -1, -1};
-    refused([](SheafCollective &c) { c.kind = SHEAF_PERMUTE, c.targets = twice; },
-            "has a sender already");
+    refused(
+        [](SheafCollective &c) { c.kind = SHEAF_PERMUTE, c.targets = twice; },
+        "has a sender already");
     SheafCollective collective = over(mesh, {"dp"}, SHEAF_ALL_GATHER, 16);
     expectError([&] { c.start(collective, a.data(), a.data()); }, "overlap");
     expectError([&] { c.start(collective, a.data(), nullptr); }, "missing");
     expectError([&] { c.wait(1234); }, "transfer 1234");
   });
 }
-

@@ -140,29 +140,45 @@ TEST(Manifest, MeshesAndShardings) {
     change(json);
     expectError([&] { Manifest::parse(json.dump()); }, part);
   };
-  bad([](Json &j) { j["mesh"]["ranks"] = 6; }, "has 6 ranks, the product of its axes is 8");
+  bad([](Json &j) { j["mesh"]["ranks"] = 6; },
+      "has 6 ranks, the product of its axes is 8");
   bad([](Json &j) { j["mesh"]["axes"][1]["name"] = "dp"; }, "two axes 'dp'");
-  bad([](Json &j) { j["mesh"]["axes"][1]["name"] = "a b"; }, "expected letters");
+  bad([](Json &j) { j["mesh"]["axes"][1]["name"] = "a b"; },
+      "expected letters");
   bad([](Json &j) { j["mesh"]["axes"][1]["size"] = 0; }, "whole number from 1");
   bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "cp"; },
       "axis 'cp' is not in the mesh; it has dp, tp");
-  bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "dp"; }, "which overlap");
-  bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "dp:(1)2"; }, "which overlap");
-  bad([](Json &j) { j["buffers"][0]["sharding"][0][0] = "dp:(3)2"; }, "no part of the axis");
-  bad([](Json &j) { j["buffers"][0]["sharding"][0][0] = 1; }, "expected a name");
-  bad([](Json &j) { j["buffers"][0]["sharding"] = {"dp", "tp"}; }, "an array of axes");
-  bad([](Json &j) { j["buffers"][0]["sharding"].erase(0); }, "expected equally many");
+  bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "dp"; },
+      "which overlap");
+  bad([](Json &j) { j["buffers"][0]["sharding"][1][0] = "dp:(1)2"; },
+      "which overlap");
+  bad([](Json &j) { j["buffers"][0]["sharding"][0][0] = "dp:(3)2"; },
+      "no part of the axis");
+  bad([](Json &j) { j["buffers"][0]["sharding"][0][0] = 1; },
+      "expected a name");
+  bad([](Json &j) { j["buffers"][0]["sharding"] = {"dp", "tp"}; },
+      "an array of axes");
+  bad([](Json &j) { j["buffers"][0]["sharding"].erase(0); },
+      "expected equally many");
   bad([](Json &j) { j["buffers"][0]["shape"] = {2, 2}; },
       "global shape [7, 5] and its sharding give [2, 3]");
-  bad([](Json &j) { j["buffers"][1]["global_shape"] = {8, 5}; }, "its parameter [7, 5]");
+  bad([](Json &j) { j["buffers"][1]["global_shape"] = {8, 5}; },
+      "its parameter [7, 5]");
   bad([](Json &j) { j["buffers"][0]["blocks"] = 2; }, "expected an array");
-  bad([](Json &j) { j["buffers"][0]["blocks"] = {2, 1}; }, "dimension 0 of 7, which 2 blocks");
-  bad([](Json &j) { j["buffers"][0]["blocks"] = {1, 2}; }, "dimension 1 of 5, which 2 blocks");
-  bad([](Json &j) { j["buffers"][0]["blocks"] = {1}; }, "blocks of 1; expected equally many");
-  bad([](Json &j) {
-    j["buffers"].push_back(
-        {{"name", "at"}, {"kind", "coordinates"}, {"dtype", "i32"}, {"shape", {3}}});
-  }, "one element for each axis");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = {2, 1}; },
+      "dimension 0 of 7, which 2 blocks");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = {1, 2}; },
+      "dimension 1 of 5, which 2 blocks");
+  bad([](Json &j) { j["buffers"][0]["blocks"] = {1}; },
+      "blocks of 1; expected equally many");
+  bad(
+      [](Json &j) {
+        j["buffers"].push_back({{"name", "at"},
+                                {"kind", "coordinates"},
+                                {"dtype", "i32"},
+                                {"shape", {3}}});
+      },
+      "one element for each axis");
 }
 
 TEST(Manifest, RefusesBrokenText) {

@@ -6,8 +6,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "CollectiveCases.h"
 #include "sheaf/Mpi.h"
+#include "CollectiveCases.h"
 #include <csignal>
 #include <thread>
 

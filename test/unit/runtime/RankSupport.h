@@ -1,6 +1,7 @@
 //===- RankSupport.h - the ranks of a mesh as threads -----------*- C++ -*-===//
 //
-// Runs a function on every rank of a mesh, each a thread with a pool of its own.
+// Runs a function on every rank of a mesh, each a thread with a pool of its
+// own.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,9 +15,11 @@
 
 namespace sheaf::test {
 
-/// The message "rank R: ..." of the rank that failed first; empty where none did.
-inline std::string runRanksToFailure(const Mesh &mesh,
-                                     const std::function<void(Communicator &)> &body) {
+/// The message "rank R: ..." of the rank that failed first; empty where none
+/// did.
+inline std::string
+runRanksToFailure(const Mesh &mesh,
+                  const std::function<void(Communicator &)> &body) {
   ThreadWorld world(mesh);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world.ranks(); ++rank)
@@ -39,7 +42,8 @@ inline std::string runRanksToFailure(const Mesh &mesh,
   return rank < 0 ? "" : fmt::format("rank {}: {}", rank, message);
 }
 
-inline void runRanks(const Mesh &mesh, const std::function<void(Communicator &)> &body) {
+inline void runRanks(const Mesh &mesh,
+                     const std::function<void(Communicator &)> &body) {
   EXPECT_EQ(runRanksToFailure(mesh, body), "");
 }
 

@@ -24,8 +24,8 @@ protected:
 
   Outcome run(const std::string &artifact, const std::string &options,
               const std::string &before = "") {
-    return shell(fmt::format("{} {} {} --data={} --token-type=u8 --quiet {}", before,
-                             SHEAF_RUN, toy(artifact), data, options));
+    return shell(fmt::format("{} {} {} --data={} --token-type=u8 --quiet {}",
+                             before, SHEAF_RUN, toy(artifact), data, options));
   }
 
   /// Fields that do not depend on time.
@@ -56,20 +56,24 @@ protected:
   std::string data = directory / "tokens";
 };
 
-const char *const meshes[] = {"bigram", "bigram_dp4", "bigram_dp3_tp2", "bigram_tp4"};
+const char *const meshes[] = {"bigram", "bigram_dp4", "bigram_dp3_tp2",
+                              "bigram_tp4"};
 } // namespace
 
 TEST_F(Ranks, EveryMeshTrainsAlike) {
   for (std::string mesh : meshes)
-    EXPECT_RUN(run(mesh, fmt::format("--steps=20 --order=random --seed=5 --log={} --save={} "
-                                     "--eval-data={} --eval-every=7",
-                                     at(mesh), at(mesh + ".st"), data)),
-               0, "20 steps");
+    EXPECT_RUN(
+        run(mesh,
+            fmt::format("--steps=20 --order=random --seed=5 --log={} --save={} "
+                        "--eval-data={} --eval-every=7",
+                        at(mesh), at(mesh + ".st"), data)),
+        0, "20 steps");
   std::vector<Json> alone = lines("bigram");
   EXPECT_LT(alone[19]["loss"], alone[0]["loss"].get<double>() - 0.05);
   for (std::string mesh : meshes) {
     expectClose(alone, lines(mesh));
-    EXPECT_NEAR(lines(mesh)[6]["eval_loss"].get<double>(), alone[6]["eval_loss"], 1e-5);
+    EXPECT_NEAR(lines(mesh)[6]["eval_loss"].get<double>(),
+                alone[6]["eval_loss"], 1e-5);
     SafetensorsFile file(at(mesh + ".st")), one(at("bigram.st"));
     EXPECT_EQ(file.tensors.at("table").shape, (Shape{50, 50}));
     std::vector<float> a(2500), b(2500);
@@ -82,10 +86,11 @@ TEST_F(Ranks, EveryMeshTrainsAlike) {
 
 TEST_F(Ranks, TwoRunsAndAnyThreadsAreEqualToTheBit) {
   for (int threads : {1, 2, 3})
-    EXPECT_RUN(run("bigram_dp3_tp2",
-                   fmt::format("--steps=10 --threads={0} --log={1} --save={1}.st", threads,
-                               at(std::to_string(threads)))),
-               0, "10 steps");
+    EXPECT_RUN(
+        run("bigram_dp3_tp2",
+            fmt::format("--steps=10 --threads={0} --log={1} --save={1}.st",
+                        threads, at(std::to_string(threads)))),
+        0, "10 steps");
   for (std::string other : {"2", "3"}) {
     EXPECT_EQ(lines("1"), lines(other));
     EXPECT_EQ(readFile(at("1.st")), readFile(at(other + ".st")));
@@ -117,7 +122,8 @@ TEST_F(Ranks, VerifyCallSampleInfo) {
     EXPECT_RUN(run(mesh, "--verify=" + toy("bigram")), 0, "verified");
   EXPECT_RUN(run("bigram_doubled", "--verify=" + toy("bigram")), 1,
              "first gradient that differs: 'bias'");
-  EXPECT_RUN(run("bigram_dp4", "--verify=" + toy("bigram_tp4")), 1, "a reference is for one");
+  EXPECT_RUN(run("bigram_dp4", "--verify=" + toy("bigram_tp4")), 1,
+             "a reference is for one");
 
   // Whole tensors in and out.
   std::vector<int32_t> tokens(80), targets(80);
@@ -126,13 +132,15 @@ TEST_F(Ranks, VerifyCallSampleInfo) {
     tokens[i] = i % 50, targets[i] = 7;
   for (int i = 0; i < 50; ++i)
     bias[i] = 0.01f * static_cast<float>(i);
-  writeSafetensors(at("in"), {{"batch:tokens", SHEAF_I32, {10, 8}, tokens.data()},
-                              {"batch:targets", SHEAF_I32, {10, 8}, targets.data()},
-                              {"parameter:table", SHEAF_F32, {50, 50}, table.data()},
-                              {"parameter:bias", SHEAF_F32, {50}, bias.data()}});
+  writeSafetensors(at("in"),
+                   {{"batch:tokens", SHEAF_I32, {10, 8}, tokens.data()},
+                    {"batch:targets", SHEAF_I32, {10, 8}, targets.data()},
+                    {"parameter:table", SHEAF_F32, {50, 50}, table.data()},
+                    {"parameter:bias", SHEAF_F32, {50}, bias.data()}});
   for (std::string mesh : meshes) {
-    EXPECT_RUN(shell(fmt::format("{} {} --call=logits,gradients --inputs={} --outputs={}",
-                                 SHEAF_RUN, toy(mesh), at("in"), at("out"))),
+    EXPECT_RUN(shell(fmt::format(
+                   "{} {} --call=logits,gradients --inputs={} --outputs={}",
+                   SHEAF_RUN, toy(mesh), at("in"), at("out"))),
                0, "");
     SafetensorsFile out(at("out"));
     EXPECT_EQ(out.tensors.at("result:logits").shape, (Shape{10, 8, 50}));
@@ -145,19 +153,22 @@ TEST_F(Ranks, VerifyCallSampleInfo) {
     double total = 0;
     for (float b : bias)
       total += std::exp(b);
-    EXPECT_NEAR(gradient[3], 2.0 / 80 * std::exp(bias[3]) / total, 1e-7) << mesh;
+    EXPECT_NEAR(gradient[3], 2.0 / 80 * std::exp(bias[3]) / total, 1e-7)
+        << mesh;
   }
 
   Outcome a = run("bigram", "--steps=5 --sample=30 --seed=2"),
           b = run("bigram_dp3_tp2", "--steps=5 --sample=30 --seed=2");
   EXPECT_EQ(a.output.substr(a.output.find("sample of")),
             b.output.substr(b.output.find("sample of")));
-  EXPECT_RUN(shell(fmt::format("{} {} --info", SHEAF_RUN, toy("bigram_dp3_tp2"))), 0,
-             "mesh dp=3,tp=2");
+  EXPECT_RUN(
+      shell(fmt::format("{} {} --info", SHEAF_RUN, toy("bigram_dp3_tp2"))), 0,
+      "mesh dp=3,tp=2");
 }
 
 TEST_F(Ranks, CountsAreThoseOfTheTable) {
-  EXPECT_RUN(run("bigram_dp4", "--steps=3 --collectives=" + at("counts")), 0, "3 steps");
+  EXPECT_RUN(run("bigram_dp4", "--steps=3 --collectives=" + at("counts")), 0,
+             "3 steps");
   Json step = Json::parse(readFile(at("counts")))["entries"]["step"];
   EXPECT_EQ(step["calls"], 3);
   // A gather and a reduce-scatter of the padded table, an all-reduce of the
@@ -165,7 +176,8 @@ TEST_F(Ranks, CountsAreThoseOfTheTable) {
   double bytes = 0;
   std::map<std::string, int64_t> counts;
   for (const Json &row : step["collectives"]) {
-    counts[row["kind"]] += row["purpose"] == "" ? row["count"].get<int64_t>() : 0;
+    counts[row["kind"]] +=
+        row["purpose"] == "" ? row["count"].get<int64_t>() : 0;
     if (row["purpose"] == "")
       bytes += row["wire_bytes"].get<double>() * row["count"].get<double>();
     EXPECT_EQ(row["axes"], Json::array({"dp"}));
@@ -179,7 +191,8 @@ TEST_F(Ranks, CountsAreThoseOfTheTable) {
 
 namespace {
 /// A sanitizer leaves the signal that ends a rank to the system.
-const char *const ownSignals = "ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0";
+const char *const ownSignals =
+    "ASAN_OPTIONS=handle_segv=0 TSAN_OPTIONS=handle_segv=0";
 } // namespace
 
 TEST_F(Ranks, AFailedRankTakesTheRunDown) {
@@ -201,7 +214,8 @@ TEST_F(Ranks, AFailedRankTakesTheRunDown) {
                        fmt::format("{} TOY_FAIL={}", ownSignals, each.how));
     EXPECT_EQ(done.status, each.status) << each.how << done.output;
     EXPECT_NE(done.output.find(each.message), std::string::npos) << done.output;
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10));
+    EXPECT_LT(std::chrono::steady_clock::now() - began,
+              std::chrono::seconds(10));
     EXPECT_FALSE(std::filesystem::exists(at("never")));
   }
 }
@@ -211,7 +225,8 @@ TEST_F(Ranks, MessagesAreSaidOnce) {
   EXPECT_EQ(done.status, 1);
   // By whichever rank meets it first.
   EXPECT_EQ(done.output.find("sheaf-run: error: "), 0u) << done.output;
-  EXPECT_NE(done.output.find("/nonexistent: cannot open"), std::string::npos) << done.output;
+  EXPECT_NE(done.output.find("/nonexistent: cannot open"), std::string::npos)
+      << done.output;
   EXPECT_EQ(done.output.find("error", 20), std::string::npos) << done.output;
 }
 
@@ -225,40 +240,46 @@ TEST_F(Ranks, NaNNamesRankAndTensor) {
   std::fill(table.begin(), table.end(), 1e30f);
   writeSafetensors(at("large"), {{"table", SHEAF_F32, {50, 50}, table.data()},
                                  {"bias", SHEAF_F32, {50}, bias.data()}});
-  Outcome done =
-      run("bigram_dp4", "--steps=9 --load=" + at("large") + " --save=" + at("never"));
+  Outcome done = run("bigram_dp4", "--steps=9 --load=" + at("large") +
+                                       " --save=" + at("never"));
   EXPECT_EQ(done.status, 1) << done.output;
-  EXPECT_NE(done.output.find("first bad tensor"), std::string::npos) << done.output;
+  EXPECT_NE(done.output.find("first bad tensor"), std::string::npos)
+      << done.output;
   EXPECT_FALSE(std::filesystem::exists(at("never")));
 }
 
 TEST_F(Ranks, ASignalStopsAllAfterTheSameStep) {
-  Outcome done = shell(fmt::format(
-      "{} {} --data={} --token-type=u8 --quiet --steps=100000000 --checkpoint={} & "
-      "pid=$!; sleep 2; kill -TERM $pid; wait $pid",
-      SHEAF_RUN, toy("bigram_dp4"), data, at("c")));
+  Outcome done =
+      shell(fmt::format("{} {} --data={} --token-type=u8 --quiet "
+                        "--steps=100000000 --checkpoint={} & "
+                        "pid=$!; sleep 2; kill -TERM $pid; wait $pid",
+                        SHEAF_RUN, toy("bigram_dp4"), data, at("c")));
   EXPECT_EQ(done.status, 128 + SIGTERM) << done.output;
-  EXPECT_RUN(run("bigram_dp3_tp2", "--steps=1 --resume --checkpoint=" + at("c")), 0,
-             "resuming");
+  EXPECT_RUN(
+      run("bigram_dp3_tp2", "--steps=1 --resume --checkpoint=" + at("c")), 0,
+      "resuming");
 }
 
 #ifdef SHEAF_MPIRUN
 // Open MPI itself leaks and races, as sanitizers see it.
 namespace {
 std::string mpirun(int processes) {
-  return fmt::format("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-                     "OMPI_MCA_rmaps_base_oversubscribe=1 "
-                     "ASAN_OPTIONS=detect_leaks=0:handle_segv=0 "
-                     "TSAN_OPTIONS=report_bugs=0:handle_segv=0 {} -n {}",
-                     SHEAF_MPIRUN, processes);
+  return fmt::format(
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 "
+      "ASAN_OPTIONS=detect_leaks=0:handle_segv=0 "
+      "TSAN_OPTIONS=report_bugs=0:handle_segv=0 {} -n {}",
+      SHEAF_MPIRUN, processes);
 }
 } // namespace
 
 TEST(Mpi, CollectivesBetweenProcesses) {
-  Outcome done = shell(fmt::format("{} {} --gtest_color=no", mpirun(8), SHEAF_MPI_TEST));
+  Outcome done =
+      shell(fmt::format("{} {} --gtest_color=no", mpirun(8), SHEAF_MPI_TEST));
   EXPECT_EQ(done.status, 0) << done.output;
   size_t passed = 0;
-  for (size_t at = 0; (at = done.output.find("[  PASSED  ] 7 tests", at)) != std::string::npos;
+  for (size_t at = 0;
+       (at = done.output.find("[  PASSED  ] 7 tests", at)) != std::string::npos;
        ++at)
     ++passed;
   EXPECT_EQ(passed, 8u) << done.output;
@@ -267,10 +288,13 @@ TEST(Mpi, CollectivesBetweenProcesses) {
 TEST(Mpi, FailuresTakeTheOthersDown) {
   auto expect = [](const std::string &how, const std::string &part) {
     auto began = std::chrono::steady_clock::now();
-    Outcome done = shell(fmt::format("{} {} {}", mpirun(8), SHEAF_MPI_TEST, how));
+    Outcome done =
+        shell(fmt::format("{} {} {}", mpirun(8), SHEAF_MPI_TEST, how));
     EXPECT_NE(done.status, 0) << how;
     EXPECT_NE(done.output.find(part), std::string::npos) << done.output;
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(how == "ended" ? 40 : 20)) << how;
+    EXPECT_LT(std::chrono::steady_clock::now() - began,
+              std::chrono::seconds(how == "ended" ? 40 : 20))
+        << how;
   };
   expect("mismatch", "ranks disagree: rank ");
   expect("ended", "rank 1 has ended");
@@ -292,14 +316,16 @@ TEST_F(Ranks, ProcessesEqualThreadsToTheBit) {
     EXPECT_EQ(readFile(at(mesh + "t.json")), readFile(at(mesh + "p.json")));
     EXPECT_EQ(readFile(at(mesh + "t.c/step-00000012/optimizer.safetensors")),
               readFile(at(mesh + "p.c/step-00000012/optimizer.safetensors")));
-    EXPECT_RUN(run(mesh, "--verify=" + toy("bigram"), mpirun(ranks)), 0, "verified");
+    EXPECT_RUN(run(mesh, "--verify=" + toy("bigram"), mpirun(ranks)), 0,
+               "verified");
   }
 }
 
 TEST_F(Ranks, WrongNumberOfProcesses) {
   EXPECT_RUN(run("bigram_dp4", "--steps=1", mpirun(3)), 1,
              "compiled for 4 ranks (mesh dp=4,tp=1), started as 3 processes");
-  EXPECT_RUN(run("bigram_dp4", "--steps=1", mpirun(1)), 1, "started as 1 process;");
+  EXPECT_RUN(run("bigram_dp4", "--steps=1", mpirun(1)), 1,
+             "started as 1 process;");
   EXPECT_RUN(run("bigram", "--steps=1", mpirun(2)), 1,
              "compiled for 1 ranks (mesh dp=1,tp=1), started as 2 processes");
 }
@@ -317,7 +343,8 @@ TEST_F(Ranks, AFailedProcessTakesTheRunDown) {
                        fmt::format("TOY_FAIL={} {}", each.how, mpirun(4)));
     EXPECT_NE(done.status, 0) << each.how;
     EXPECT_NE(done.output.find(each.message), std::string::npos) << done.output;
-    EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(10))
+    EXPECT_LT(std::chrono::steady_clock::now() - began,
+              std::chrono::seconds(10))
         << each.how;
   }
 }

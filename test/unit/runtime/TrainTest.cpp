@@ -277,7 +277,8 @@ TEST_F(Train, CallEntries) {
 
   inputs[0].name = "batch:tokenz";
   writeSafetensors(in, inputs);
-  EXPECT_RUN(runToy("--call=loss --inputs=" + in), 1, "no buffer 'batch:tokenz'");
+  EXPECT_RUN(runToy("--call=loss --inputs=" + in), 1,
+             "no buffer 'batch:tokenz'");
   inputs[0] = {"batch:tokens", SHEAF_I32, {16, 4}, tokens.data()};
   writeSafetensors(in, inputs);
   EXPECT_RUN(runToy("--call=loss --inputs=" + in), 1,
@@ -296,8 +297,8 @@ TEST_F(Train, MemoryIsWhatTheManifestPromises) {
   size_t at = done.output.find("memory: ");
   ASSERT_NE(at, std::string::npos) << done.output;
   ASSERT_EQ(std::sscanf(done.output.c_str() + at,
-                        "memory: before %lld peak %lld promised %lld", &before, &peak,
-                        &promised),
+                        "memory: before %lld peak %lld promised %lld", &before,
+                        &peak, &promised),
             3)
       << done.output;
   EXPECT_NEAR(double(peak - before) / double(promised), 1, 0.05) << done.output;
