@@ -4,6 +4,7 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Matchers.h"
 #include "passes/sharding/Passes.h"
 
 namespace sheaf {
@@ -22,6 +23,12 @@ struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
     llvm::interleaveComma(partial.getAxes(), os,
                           [&](dist::AxisAttr axis) { axis.printBare(os); });
     return text;
+  }
+
+  /// Zero on every device also is a sum whose parts are zero.
+  static bool isZero(Value value) {
+    return matchPattern(value, m_AnyZeroFloat()) ||
+           matchPattern(value, m_Zero());
   }
 
   LogicalResult verifyEntry(func::FuncOp function) {
@@ -79,7 +86,8 @@ struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
     if (given && given.getKind() == dist::Reduction::Sum &&
         rule->linearity == nn::Linearity::Joint)
       for (int i : rule->linearOperands)
-        if (dist::getPartial(op->getOperand(i).getType()) != given)
+        if (dist::getPartial(op->getOperand(i).getType()) != given &&
+            !isZero(op->getOperand(i)))
           return op->emitOpError("adds operand ")
                  << givenBy << ", which is partial over " << axesOf(given)
                  << ", to operand " << i

@@ -52,3 +52,23 @@ dist.mesh @mesh ["tp" = 2]
 func.func @step(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
   return
 }
+
+// -----
+
+// A zero, such as what stands in for padding, is a sum whose parts are zero.
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%inside: tensor<4xi1>, %x: tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32, #dist.partial<["tp"], sum>> {
+  %zero = nn.constant dense<0.0> : tensor<f32>
+  %z = nn.select %inside, %x, %zero : (tensor<4xi1>, tensor<4xf32, #dist.partial<["tp"], sum>>, tensor<f32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
+  return %z : tensor<4xf32, #dist.partial<["tp"], sum>>
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%inside: tensor<4xi1>, %x: tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32, #dist.partial<["tp"], sum>> {
+  %one = nn.constant dense<1.0> : tensor<f32>
+  // expected-error@+1 {{adds operand 1, which is partial over "tp", to operand 2, which is not}}
+  %z = nn.select %inside, %x, %one : (tensor<4xi1>, tensor<4xf32, #dist.partial<["tp"], sum>>, tensor<f32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
+  return %z : tensor<4xf32, #dist.partial<["tp"], sum>>
+}
