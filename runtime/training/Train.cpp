@@ -451,7 +451,7 @@ int Training::run() {
   // What was needed up to here goes back, so that the growth of the process
   // from here on is what the steps need.
   program.releaseArena();
-#ifndef __SANITIZE_THREAD__ // its allocator has no part in glibc's
+#ifndef SHEAF_SANITIZED // their allocators have no part in glibc's
   malloc_trim(0);
 #endif
   peakWasReset = resetPeakMemory();
