@@ -45,3 +45,4 @@ change("passes/nn/Passes.td", "NNDecompose", "^", """def NNOdd : Pass<"nn-odd"> 
   let options = [Option<"odd", "odd", "bool", "true", "odd">];
 }
 """)
+(folder / "test/lowering/DistToNN/examples.test").unlink()

@@ -16,6 +16,7 @@ tests = "\n".join(path.read_text(errors="replace") for pattern in ("*.mlir", "*.
                   for path in sorted((source / "test").rglob(pattern))
                   # This test names what is in no other.
                   if path.relative_to(source / "test").parts[0] not in ("unit", "records"))
+examples = "\n".join(path.read_text() for path in (source / "test").rglob("*examples.test"))
 units = "\n".join(path.read_text() for path in sorted((source / "test/unit").rglob("*.cpp")))
 lists = [{word.split("=")[0] for word in string.split()}
          for string in set(re.findall(r'"([^"\n]*=[^"\n]*)"', tests))]
@@ -43,6 +44,8 @@ for path in files:
                           path], capture_output=True, text=True, check=True)
     records = json.loads(run.stdout)
     kinds = records["!instanceof"]
+    need(str(path.relative_to(source)) in examples, path.relative_to(source),
+         "no examples.test runs its examples")
     # Records of MLIR's own files are its business.
     own = {name: record for name, record in records.items()
            if isinstance(record, dict) and "!name" in record}
