@@ -51,5 +51,5 @@ void sheaf::registerSheafPasses() {
   registerDistToNNPasses();
   registerCheckRulesPasses();
   registerExecToLLVMPasses();
-  cpu::registerKernelPasses();
+  registerCPUKernelsPasses();
 }

@@ -10,6 +10,7 @@ import argparse
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,13 +27,16 @@ a{color:#164a9e;text-decoration:none}#q{width:100%;box-sizing:border-box}
 #hits a{padding:.2em 0;border-bottom:1px solid #ddd}small{color:#666}
 h2,h3{border-bottom:1px solid #ddd}"""
 
-# Every word must be in a section; titles count for more.
+# Every word must be in a section; titles count for more, and most a title that is all of it.
 SCRIPT = """const q=document.getElementById('q'),hits=document.getElementById('hits');
-q.oninput=()=>{hits.textContent='';const words=q.value.toLowerCase().split(/\\s+/).filter(Boolean);
-if(!words.length)return;
+const search=text=>{const all=text.toLowerCase().trim(),words=all.split(/\\s+/).filter(Boolean);
+if(!words.length)return[];
 const score=s=>words.reduce((n,w)=>{if(n<0)return n;const t=s.title.toLowerCase();
-return t.includes(w)?n+(t===w?30:10):s.text.toLowerCase().includes(w)?n+1:-1},0);
-INDEX.map(s=>[score(s),s]).filter(p=>p[0]>0).sort((a,b)=>b[0]-a[0]).slice(0,20).forEach(([n,s])=>{
+return t.includes(w)?n+10:s.text.toLowerCase().includes(w)?n+1:-1},
+s.title.toLowerCase()===all?50:0);
+return INDEX.map(s=>[score(s),s]).filter(p=>p[0]>0).sort((a,b)=>b[0]-a[0]).slice(0,20)
+.map(p=>p[1])};
+q.oninput=()=>{hits.textContent='';search(q.value).forEach(s=>{
 const a=document.createElement('a');a.href=s.url;a.textContent=s.title+' ';
 const d=document.createElement('small');d.textContent=s.page;a.append(d);hits.append(a)})};"""
 
@@ -63,7 +67,7 @@ def inline(text):
 def to_html(text):
     """HTML of a page, and its sections: (title, anchor, words)."""
     out, sections, paragraph, lines = [], [], [], text.split("\n")
-    lists = []
+    lists, anchors = [], set()
 
     def flush():
         if paragraph:
@@ -99,10 +103,12 @@ def to_html(text):
         elif heading := re.match(r"(#+) (.*)", line):
             close()
             level, title = len(heading.group(1)), heading.group(2).rstrip("#: ")
-            plain = re.sub(r"[`*]", "", re.sub(r" \(::.*\)$", "", title))
+            # A pass is `-name` to TableGen.
+            plain = re.sub(r"[`*]", "", re.sub(r" \(::.*\)$", "", title)).lstrip("-")
             anchor = slug(plain)
-            if any(anchor == section[1] for section in sections):
-                anchor += f"-{len(sections)}"
+            while anchor in anchors:
+                anchor = f"{slug(plain)}-{len(anchors)}"
+            anchors.add(anchor)
             out.append(f'<h{level} id="{anchor}">{inline(title)}</h{level}>')
             # Operands and results belong to their op.
             if level <= 3:
@@ -206,8 +212,9 @@ def main():
             f"<script src=search.js></script></html>\n")
     data = json.dumps(index).replace("</", "<\\/")
     (out / "search.js").write_text(f"const INDEX={data};\n{SCRIPT}\n")
+    shutil.copy(ROOT / "LICENSE", out)
     links = {link for name, _, _ in rendered
-             for link in re.findall(r'href="([^":#]+\.html)', (out / f"{name}.html").read_text())}
+             for link in re.findall(r'href="([^":#]+)[#"]', (out / f"{name}.html").read_text())}
     missing = sorted(link for link in links if not (out / link).exists())
     if missing:
         sys.exit(f"docs.py: links to pages that are not there: {', '.join(missing)}")

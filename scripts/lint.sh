@@ -24,6 +24,10 @@ if [ ! -x "$format" ]; then
   echo "lint.sh: no $format; install clang-format-22 (other versions format otherwise)" >&2
   exit 1
 fi
+git rev-parse --is-inside-work-tree > /dev/null || {
+  echo "lint.sh: $root is no git checkout; git says which files are ours" >&2
+  exit 1
+}
 base=$(git merge-base HEAD "${BASE:-main}" 2>/dev/null || git rev-parse HEAD)
 if [ $all = 1 ]; then
   mapfile -t files < <(git ls-files -co --exclude-standard)

@@ -34,8 +34,10 @@ def main():
     name = arguments.name
     if not re.fullmatch(r"[a-z]+(-[a-z0-9]+)+", name):
         fail(f"the name is '{name}', expected <dialect>-<verb> in lower case, as nn-count-ops")
-    if not (folder / "Passes.td").exists():
-        known = sorted(str(path.parent.relative_to(root)) for path in root.glob("*/*/Passes.td"))
+    groups = sorted(path for top in ("passes", "lowering")
+                    for path in (root / top).rglob("Passes.td"))
+    if folder / "Passes.td" not in groups:
+        known = [str(path.parent.relative_to(root)) for path in groups]
         fail(f"'{arguments.folder}' has no Passes.td, expected one of {', '.join(known)}")
     dialect, *words = name.split("-")
     stem = "".join(word.capitalize() for word in words)
@@ -47,11 +49,15 @@ def main():
         if path.exists():
             fail(f"there is a {path.relative_to(root)} already")
     passes, cmake = (folder / "Passes.td").read_text(), (folder / "CMakeLists.txt").read_text()
-    if re.search(rf'Pass<"{name}"', passes):
-        fail(f"{relative}/Passes.td has a pass '{name}' already")
-    headers = re.findall(r'#include "([^"]*(?:Passes|' + folder.name + r')\.h)"',
-                         "\n".join(path.read_text() for path in folder.glob("*.cpp")))
-    header = next((h for h in headers if h.startswith(str(relative))), f"{relative}/Passes.h")
+    for path in groups:
+        if re.search(rf'Pass<"{name}"|def {record}\b', path.read_text()):
+            fail(f"{path.relative_to(root)} has a pass '{name}' already")
+    # The one that declares and registers what is in Passes.td.
+    header = next((path for path in sorted(folder.glob("*.h"))
+                   if "GEN_PASS_REGISTRATION" in path.read_text()), None)
+    if not header:
+        fail(f"no header of {relative} has GEN_PASS_REGISTRATION, expected one that registers "
+             "the passes of Passes.td")
     op = {"func": "::mlir::func::FuncOp", "module": "::mlir::ModuleOp"}[arguments.on]
     summary = arguments.summary
 
@@ -68,10 +74,10 @@ def main():
     ```
   }}];
 }}
-
 '''
-    end = passes.rindex("#endif")
-    passes = passes[:end] + entry + passes[end:]
+    # At the end, or before the end of a guard.
+    text, guard = re.fullmatch(r"(.*?)((?:#endif[^\n]*\s*)?)", passes.rstrip(), re.S).groups()
+    passes = text.rstrip() + "\n\n" + entry + (f"\n{guard}\n" if guard else "")
 
     match = re.search(r"sheaf_compiler_library\(\w+\n((?:  \w+\.cpp\n)+)", cmake)
     if not match:
@@ -82,7 +88,7 @@ def main():
     title = f"//===- {stem}.cpp - {summary[0].upper() + summary[1:]} "
     body = f'''{title}{"-" * max(0, 75 - len(title))}===//
 
-#include "{header}"
+#include "{header.relative_to(root)}"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Sheaf and runs every test. The last line is "N passed, M failed".
 #   scripts/test.sh          the tests of every change
-#   scripts/test.sh --full   also: lit with round trips, a clang build, sanitizers,
+#   scripts/test.sh --full   also: lit with round trips, a clang build, sanitizers, fuzzing,
 #                            each three settings of a model and its compilation together
 # Environment: BUILD_DIR (build).
 set -uo pipefail

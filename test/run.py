@@ -6,7 +6,8 @@
 
 Kinds of tests: lit (the compiler, file by file), unit (gtest programs, one line
 for each program's cases), e2e (scripts in test/e2e, which take the folder of
-the built programs), oracle (the self-test of the NumPy oracle).
+the built programs), oracle (the self-test of the NumPy oracle). With --full=1 also lit with
+round trips, the runtime under sanitizers, a build with clang, and a minute of each fuzz target.
 """
 
 import os
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+from fuzz.run import TARGETS as FUZZ_TARGETS
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
@@ -33,9 +36,12 @@ class Results:
         if failed:
             print(output[-8000:], flush=True)
 
+    def skips(self, name):
+        return self.only and self.only not in name
+
     def run(self, name, command, count=None, timeout=1500, env=None):
         """Runs a command; `count` reads (passed, failed) off its output."""
-        if self.only and self.only not in name:
+        if self.skips(name):
             return
         start = time.time()
         process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
@@ -124,6 +130,8 @@ def main():
         results.run("lit --verify-roundtrip",
                     [lit, "-sv", "--param=roundtrip=1", build_dir / "test"], lit_counts)
         for sanitizer in ("address", "thread"):
+            if results.skips(f"runtime with {sanitizer} sanitizer"):
+                continue
             folder = build_dir / f"runtime-{sanitizer}"
             start = time.time()
             try:
@@ -135,13 +143,18 @@ def main():
                 continue
             for path in unit_programs(folder):
                 results.run(f"{sanitizer} sanitizer: {path.name}", [path], gtest_counts)
-        start = time.time()
-        try:
-            build(build_dir / "clang", "-S", str(ROOT), "-DCMAKE_C_COMPILER=clang",
-                  "-DCMAKE_CXX_COMPILER=clang++")
-            results.add("build with clang", 1, 0, time.time() - start)
-        except subprocess.CalledProcessError as error:
-            results.add("build with clang", 0, 1, time.time() - start, str(error))
+        if not results.skips("build with clang"):
+            start = time.time()
+            try:
+                build(build_dir / "clang", "-S", str(ROOT), "-DCMAKE_C_COMPILER=clang",
+                      "-DCMAKE_CXX_COMPILER=clang++")
+                results.add("build with clang", 1, 0, time.time() - start)
+            except subprocess.CalledProcessError as error:
+                results.add("build with clang", 0, 1, time.time() - start, str(error))
+        fuzz = [PYTHON, ROOT / "test/fuzz/run.py", build_dir]
+        results.run("fuzz: build", [*fuzz, "--build-only"], timeout=7200)
+        for name in FUZZ_TARGETS:
+            results.run(f"fuzz: {name}", [*fuzz, f"--only={name}", "--seconds=60"], script_counts)
 
     print(f"{results.passed} passed, {results.failed} failed")
     return 1 if results.failed else 0

@@ -244,7 +244,7 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
 
     ```mlir
     exec.collective all_reduce by sum reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [4] strides [2]
-    exec.collective all_gather reads(%a : memref<4x3xf32>) writes(%c : memref<4x6xf32>) sizes [2] strides [1] join 4
+    exec.collective all_gather reads(%d : memref<4x3xf32>) writes(%c : memref<4x6xf32>) sizes [2] strides [1] join 4
     exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] targets [1, 0]
     ```
   }];

@@ -2,7 +2,8 @@
 //
 // Bytes changed at random seldom leave IR that parses, so most changes here
 // take words: numbers become other numbers, names and types those of elsewhere
-// in the file, lines are dropped, doubled or moved.
+// in the file, in one place or wherever they stand, lines are dropped, doubled
+// or moved.
 //
 //===----------------------------------------------------------------------===//
 
@@ -119,9 +120,13 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
       continue;
     }
     std::vector<Token> tokens = tokenize(text);
+    // Another keyword or bracket is seldom grammar.
+    bool isGrammar = below(12) == 0;
     std::vector<size_t> candidates;
     for (size_t i = 0; i < tokens.size(); ++i)
-      if (tokens[i].kind != Kind::Space)
+      if (tokens[i].kind != Kind::Space &&
+          (tokens[i].kind == Kind::Word || tokens[i].kind == Kind::Sign) ==
+              isGrammar)
         candidates.push_back(i);
     if (candidates.empty())
       return LLVMFuzzerMutate(data, size, maxSize);
@@ -136,10 +141,21 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
       for (const Token &other : tokens)
         if (other.kind == token.kind && other.text != token.text)
           others.push_back(other.text);
-    if (others.empty() || below(16) == 0)
+    std::string before = token.text;
+    Kind kind = token.kind;
+    if (others.empty() && kind == Kind::Type)
+      others.assign(std::begin(elementTypes), std::end(elementTypes));
+    else if (others.empty() && kind == Kind::Number)
+      others.assign(std::begin(numbers), std::end(numbers));
+    if (others.empty() || below(32) == 0)
       token.text.clear();
     else
       token.text = others[below(others.size())];
+    // A size or type stands in many places, and most must agree.
+    if ((kind == Kind::Number || kind == Kind::Type) && below(2))
+      for (Token &each : tokens)
+        if (each.kind == kind && each.text == before)
+          each.text = token.text;
     text.clear();
     for (const Token &each : tokens)
       text += each.text;

@@ -21,12 +21,17 @@
 #include "dialects/Exec/Exec.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
 #include <memory>
 #include <string>
 
-namespace mlir {
-class Pass;
-}
+namespace sheaf {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "lowering/cpu/kernels/Passes.h.inc"
+
+} // namespace sheaf
 
 namespace sheaf::cpu {
 
@@ -94,16 +99,6 @@ void splitReductions(mlir::func::FuncOp function);
 /// LLVM. `vectorBytes` as above; with 64, the target must have AVX-512.
 mlir::LogicalResult lowerKernelsToLLVM(mlir::ModuleOp module,
                                        int64_t vectorBytes = 32);
-
-/// `cpu-lower-kernels`: `lowerKernel` on each kernel of a module.
-std::unique_ptr<mlir::Pass>
-createLowerKernelsPass(int64_t vectorBytes = 64,
-                       int64_t streamedBytes = kStreamedBytes);
-/// `cpu-split-reductions`: `splitReductions`.
-std::unique_ptr<mlir::Pass> createSplitReductionsPass();
-/// `cpu-kernels-to-llvm`: `lowerKernelsToLLVM`.
-std::unique_ptr<mlir::Pass> createKernelsToLLVMPass();
-void registerKernelPasses();
 
 } // namespace sheaf::cpu
 

@@ -140,18 +140,16 @@ LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module,
   return success();
 }
 
-namespace sheaf::cpu {
-#define GEN_PASS_DECL_LOWERKERNELS
-#define GEN_PASS_DECL_KERNELSTOLLVM
-#define GEN_PASS_DEF_LOWERKERNELS
-#define GEN_PASS_DEF_KERNELSTOLLVM
-#define GEN_PASS_DEF_SPLITREDUCTIONS
+namespace sheaf {
+#define GEN_PASS_DEF_CPULOWERKERNELS
+#define GEN_PASS_DEF_CPUKERNELSTOLLVM
+#define GEN_PASS_DEF_CPUSPLITREDUCTIONS
 #include "lowering/cpu/kernels/Passes.h.inc"
-} // namespace sheaf::cpu
+} // namespace sheaf
 
 namespace {
-struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
-  using LowerKernelsBase::LowerKernelsBase;
+struct LowerKernels : sheaf::impl::CPULowerKernelsBase<LowerKernels> {
+  using CPULowerKernelsBase::CPULowerKernelsBase;
   void runOnOperation() final {
     SmallVector<func::FuncOp> kernels;
     getOperation().walk([&](func::FuncOp function) {
@@ -164,13 +162,12 @@ struct LowerKernels : sheaf::cpu::impl::LowerKernelsBase<LowerKernels> {
   }
 };
 
-struct SplitReductions
-    : sheaf::cpu::impl::SplitReductionsBase<SplitReductions> {
+struct SplitReductions : sheaf::impl::CPUSplitReductionsBase<SplitReductions> {
   void runOnOperation() final { splitReductions(getOperation()); }
 };
 
-struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
-  using KernelsToLLVMBase::KernelsToLLVMBase;
+struct KernelsToLLVM : sheaf::impl::CPUKernelsToLLVMBase<KernelsToLLVM> {
+  using CPUKernelsToLLVMBase::CPUKernelsToLLVMBase;
   void getDependentDialects(DialectRegistry &registry) const final {
     OpPassManager pm(ModuleOp::getOperationName());
     addConversions(pm);
@@ -200,22 +197,3 @@ struct KernelsToLLVM : sheaf::cpu::impl::KernelsToLLVMBase<KernelsToLLVM> {
   }
 };
 } // namespace
-
-std::unique_ptr<Pass>
-sheaf::cpu::createLowerKernelsPass(int64_t vectorBytes, int64_t streamedBytes) {
-  LowerKernelsOptions options;
-  options.vectorBytes = vectorBytes;
-  options.streamedBytes = streamedBytes;
-  return std::make_unique<LowerKernels>(options);
-}
-std::unique_ptr<Pass> sheaf::cpu::createKernelsToLLVMPass() {
-  return std::make_unique<KernelsToLLVM>();
-}
-std::unique_ptr<Pass> sheaf::cpu::createSplitReductionsPass() {
-  return std::make_unique<SplitReductions>();
-}
-void sheaf::cpu::registerKernelPasses() {
-  registerPass([] { return createSplitReductionsPass(); });
-  registerPass([] { return createLowerKernelsPass(); });
-  registerPass([] { return createKernelsToLLVMPass(); });
-}

@@ -2,7 +2,7 @@
 
 include "mlir/Pass/PassBase.td"
 
-def LowerKernels : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
+def CPULowerKernels : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "lower outlined nn kernels to loops over a range of items";
   let description = [{
     Rewrites every function marked `exec.kernel` from tensors to memrefs. The
@@ -34,7 +34,7 @@ def LowerKernels : Pass<"cpu-lower-kernels", "::mlir::ModuleOp"> {
     "::mlir::vector::VectorDialect"];
 }
 
-def SplitReductions : Pass<"cpu-split-reductions", "::mlir::func::FuncOp"> {
+def CPUSplitReductions : Pass<"cpu-split-reductions", "::mlir::func::FuncOp"> {
   let summary = "take sums over many elements in blocks";
   let description = [{
     A reduction to one element would be a kernel of one item, however large its
@@ -74,7 +74,7 @@ def SplitReductions : Pass<"cpu-split-reductions", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::sheaf::nn::NNDialect"];
 }
 
-def KernelsToLLVM : Pass<"cpu-kernels-to-llvm", "::mlir::ModuleOp"> {
+def CPUKernelsToLLVM : Pass<"cpu-kernels-to-llvm", "::mlir::ModuleOp"> {
   let summary = "lower kernels in range form to the LLVM dialect";
   let description = [{
     Each kernel becomes `void @k(void *const *buffers, int64_t begin, int64_t end)`.

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 TYPE = r"tensor<[^<>]*(?:<[^<>]*>)?>"
+BUFFER = r"memref<[^<>]*>"
 
 
 def statements(block):
@@ -32,6 +33,13 @@ def signature(statement):
     """Operands with their types, and the names that a statement defines."""
     head, body = re.match(r"(?s)((?:%[\w, %:]+=)?)(.*)", statement).groups()
     defined = re.findall(r"%\w+", head)
+    if BUFFER[:7] in body:
+        # `%a : type`, `(%a, %b : type, type)` and `%a[%index] : type`.
+        operands = [("%" + name, "index") for name in re.findall(r"\[%(\w+)\]", body)]
+        for group, types in re.findall(rf"((?:%\w+(?:, )?)+)(?:\[%\w+\])? : "
+                                       rf"({BUFFER}(?:, {BUFFER})*)", body):
+            operands += zip(re.findall(r"%\w+", group), re.findall(BUFFER, types), strict=True)
+        return operands, defined
     if "^bb" in body:
         return re.findall(rf"(%\w+) : ({TYPE})", body.split("^bb")[0]), defined
     names = re.findall(r"%\w+", body)
@@ -103,7 +111,7 @@ def main():
             except ValueError as error:
                 failures.append(f"{title}: {error}")
                 continue
-            run = subprocess.run([tool, "--verify-roundtrip", "-o", "/dev/null", "-"],
+            run = subprocess.run([*tool.split(), "--verify-roundtrip", "-o", "/dev/null", "-"],
                                  input=text, text=True, capture_output=True, check=False)
             count += 1
             if run.returncode:

@@ -9,6 +9,8 @@
 // HELP: --nn-fuse
 // HELP: --load-dialect-plugin
 // HELP: --remarks-filter
+// RUN: sheaf-opt --help-list | FileCheck %s --check-prefix=LIST
+// LIST: --nn-fuse
 // RUN: sheaf-opt --help-hidden | FileCheck %s --check-prefix=HIDDEN
 // HIDDEN-DAG: --convert-scf-to-cf
 // HIDDEN-DAG: --amdgpu-use-aa-in-codegen
@@ -19,6 +21,12 @@
 // DIALECTS: affine,{{.*}}dist,{{.*}}exec,{{.*}}nn,
 // RUN: sheaf-opt --version | FileCheck %s --check-prefix=VERSION
 // VERSION: sheaf {{.*}} (MLIR 22.1
+
+// Each option that help lists is compared with mlir-opt's, or in this file. Another one, as of a
+// library that came along, is in neither.
+// RUN: %python %S/Inputs/same.py sheaf-opt mlir-opt %s %S/plugins.test | FileCheck %s --check-prefix=SAME
+// SAME-NOT: BAD
+// SAME: {{[6-9][0-9]}} options, {{[4-9][0-9]}} compared, 0 bad
 
 // Bytecode, in and out, of a chosen version.
 // RUN: sheaf-opt %s --emit-bytecode -o %t/bytecode
@@ -71,6 +79,16 @@
 // RUN: FileCheck %s --check-prefix=YAML < %t/remarks.yaml
 // YAML: --- !Analysis
 // YAML: Pass: {{ *}}fusion
+// Those of one kind alone: `fused` is an analysis, and nothing else is said here.
+// RUN: sheaf-opt %s --pass-pipeline='builtin.module(func.func(nn-fuse))' --remarks-filter-analyse=fusion --remark-policy=final -o %t/out 2>&1 | FileCheck %s --check-prefix=REMARK
+// RUN: sheaf-opt %s --pass-pipeline='builtin.module(func.func(nn-fuse))' --remarks-filter-missed=fusion -o %t/out 2>&1 | count 0
+// RUN: sheaf-opt %s --pass-pipeline='builtin.module(func.func(nn-fuse))' --remarks-filter-failed=fusion -o %t/out 2>&1 | count 0
+// RUN: sheaf-opt %s --pass-pipeline='builtin.module(func.func(nn-fuse))' --remarks-filter-passed=fusion -o %t/out 2>&1 | count 0
+
+// How much is said.
+// RUN: sheaf-opt %s --nn-print-rules -o %t/out 2>&1 | FileCheck %s --check-prefix=RULES
+// RULES: remark: rule:
+// RUN: sheaf-opt %s --nn-print-rules --mlir-diagnostic-verbosity-level=errors -o %t/out 2>&1 | count 0
 
 // Reproducers: without a failure, and of one, run again.
 // RUN: sheaf-opt %s --nn-decompose --mlir-generate-reproducer=%t/reproducer.mlir -o %t/out
@@ -81,6 +99,10 @@
 // RUN: not sheaf-opt %s --nn-differentiate=functions=none --mlir-pass-pipeline-crash-reproducer=%t/crash.mlir -o %t/out 2>&1 | FileCheck %s --check-prefix=CRASH
 // CRASH: error: Failures have been detected while processing an MLIR pass pipeline
 // RUN: not sheaf-opt %t/crash.mlir --run-reproducer 2>&1 | FileCheck %s --check-prefix=FAILED
+// A local one starts where the pass that failed does.
+// RUN: not sheaf-opt %s --cse --nn-differentiate=functions=none --mlir-disable-threading --mlir-pass-pipeline-crash-reproducer=%t/local.mlir --mlir-pass-pipeline-local-reproducer -o %t/out
+// RUN: FileCheck %s --check-prefix=LOCAL < %t/local.mlir
+// LOCAL: pipeline: "builtin.module(nn-differentiate{
 
 // A graph for Graphviz.
 // RUN: sheaf-opt %s --pass-pipeline='builtin.module(func.func(view-op-graph))' -o %t/out 2>&1 | FileCheck %s --check-prefix=GRAPH

@@ -104,10 +104,10 @@ std::unique_ptr<Jit> Jit::compile(ModuleOp module, std::string &error,
       return fail("linalg was not lowered");
   } else {
     PassManager pm(module.getContext());
-    pm.addPass(route == Route::Streamed
-                   ? cpu::createLowerKernelsPass(/*vectorBytes=*/64,
-                                                 /*streamedBytes=*/1)
-                   : cpu::createLowerKernelsPass());
+    CPULowerKernelsOptions options;
+    if (route == Route::Streamed)
+      options.streamedBytes = 1;
+    pm.addPass(createCPULowerKernels(options));
     if (failed(pm.run(module)))
       return fail("the kernels were not lowered");
   }
