@@ -1,4 +1,6 @@
 // RUN: sheaf-opt %s --split-input-file --verify-diagnostics --dist-verify
+// What forgets which values are partial looks first.
+// RUN: sheaf-opt %s --split-input-file --verify-diagnostics --dist-to-nn
 
 dist.mesh @mesh ["tp" = 2]
 func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
@@ -50,5 +52,39 @@ func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>, %y: tensor<4
 dist.mesh @mesh ["tp" = 2]
 // expected-error@+1 {{argument 0 of the entry @step is partial over "tp"; what an entry is given or gives must be reduced, for instance by dist.all_reduce}}
 func.func @step(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
+  return
+}
+
+// -----
+
+// Of a maximum it is the same.
+dist.mesh @mesh ["tp" = 2]
+// expected-error@+1 {{result 0 of the entry @step is partial over "tp"}}
+func.func @step(%x: tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], max>> {
+  %y = dist.make_partial max %x axes ["tp"] : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], max>>
+  return %y : tensor<4xf32, #dist.partial<["tp"], max>>
+}
+
+// -----
+
+// A type names an axis that the mesh lacks.
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+// expected-error@+1 {{has a value of type 'tensor<4xf32, #dist.partial<["ttp"], sum>>', which uses axis "ttp", which the mesh does not have; it has "dp", "tp"; did you mean "tp"?}}
+func.func private @f(%x: tensor<4xf32, #dist.partial<["ttp"], sum>>) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+// expected-error@+1 {{has a value of type 'tensor<4xf32, #dist.partial<["tp", "tp"], sum>>', which uses axis "tp" twice}}
+func.func private @f(%x: tensor<4xf32, #dist.partial<["tp", "tp"], sum>>) {
+  return
+}
+
+// -----
+
+// expected-error@+1 {{has a value of type 'tensor<4xf32, #dist.partial<["tp"], sum>>', but the module has no mesh; declare one with dist.mesh}}
+func.func private @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
   return
 }
