@@ -792,6 +792,12 @@ LogicalResult Compilation::run(StringRef path) {
     return module.emitError(
         "is the program of one device already; give --mesh with the model "
         "or the step");
+  // What a phase wrote has the mesh that the option asked for.
+  if (dist::MeshOp mesh = dist::getMesh(module);
+      mesh && options.isMeshGiven && !isResumed)
+    return mesh.emitError("the module has a mesh already, and --mesh asks for "
+                          "one, too; expected one of the two, leave out --mesh "
+                          "or this dist.mesh");
   if (failed(checkShardingOptions(floor)))
     return failure();
   bool explains = options.explain != CompileOptions::Explain::No;

@@ -4,6 +4,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "support/Nearest.h"
 #include "support/WordAssembly.h"
 #include "llvm/ADT/SmallSet.h"
 #include <set>
@@ -104,6 +105,13 @@ static std::string axisText(AxisAttr axis) {
   return text;
 }
 
+static std::string axesText(ArrayRef<AxisAttr> axes) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(axes, os, [&](AxisAttr axis) { axis.printBare(os); });
+  return text;
+}
+
 static std::string axisNames(MeshOp mesh) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -112,16 +120,32 @@ static std::string axisNames(MeshOp mesh) {
   return text;
 }
 
+/// Whether two axes have devices in common. A sub-axis takes the strides
+/// between outer and outer * size.
+static bool overlap(AxisAttr a, AxisAttr b, MeshOp mesh) {
+  return a.getName() == b.getName() &&
+         a.getOuter() < b.getOuter() * mesh.getSize(b) &&
+         b.getOuter() < a.getOuter() * mesh.getSize(a);
+}
+
 /// Whether the axes exist and none of their devices is used twice.
 static LogicalResult
 verifyAxes(ArrayRef<AxisAttr> axes, MeshOp mesh,
            llvm::function_ref<InFlightDiagnostic()> emitError) {
   for (auto [i, axis] : llvm::enumerate(axes)) {
     MeshAxisAttr whole = mesh.lookup(axis.getName());
-    if (!whole)
-      return emitError() << "uses axis " << axis.getName()
-                         << ", which the mesh does not have; it has "
-                         << axisNames(mesh);
+    if (!whole) {
+      InFlightDiagnostic error = emitError()
+                                 << "uses axis " << axis.getName()
+                                 << ", which the mesh does not have; it has "
+                                 << axisNames(mesh);
+      SmallVector<StringRef> names;
+      for (MeshAxisAttr known : mesh.getAxes().getAsRange<MeshAxisAttr>())
+        names.push_back(known.getName());
+      if (std::optional<StringRef> near = sheaf::nearest(axis.getName(), names))
+        error << "; did you mean \"" << *near << "\"?";
+      return error;
+    }
     int64_t outer = axis.getOuter(),
             size = axis.isWhole() ? whole.getSize() : axis.getSize();
     if (!axis.isWhole() && (outer > whole.getSize() / size ||
@@ -131,12 +155,7 @@ verifyAxes(ArrayRef<AxisAttr> axes, MeshOp mesh,
                          << ", which " << outer << " times " << size
                          << " does not divide";
     for (AxisAttr before : axes.take_front(i)) {
-      if (before.getName() != axis.getName())
-        continue;
-      int64_t otherOuter = before.getOuter(),
-              otherSize = before.isWhole() ? whole.getSize() : before.getSize();
-      // A sub-axis takes the strides between outer and outer * size.
-      if (outer < otherOuter * otherSize && otherOuter < outer * size)
+      if (overlap(before, axis, mesh))
         return emitError() << "uses axis " << axisText(axis) << " twice"
                            << (before == axis
                                    ? std::string()
@@ -181,6 +200,23 @@ LogicalResult sheaf::dist::verifySharding(
 // Attributes on other ops
 //===----------------------------------------------------------------------===//
 
+/// That an op on whole tensors, or what it says, is not in the body of a
+/// dist.manual, where values are the parts of a device.
+static LogicalResult verifyNotManual(Operation *op, const Twine &what) {
+  auto manual = op->getParentOfType<ManualOp>();
+  if (!manual)
+    return success();
+  InFlightDiagnostic error = op->emitOpError()
+                             << what
+                             << " in the body of dist.manual, whose values "
+                                "are the parts of one device; expected a "
+                                "collective on them there, such as "
+                                "dist.all_gather or dist.slice, or the op "
+                                "outside of it";
+  error.attachNote(manual.getLoc()) << "the body is here";
+  return error;
+}
+
 static LogicalResult verifySlot(Operation *op, Attribute value, Type type,
                                 const Twine &what) {
   FailureOr<MeshOp> mesh = requireMesh(op);
@@ -191,8 +227,19 @@ static LogicalResult verifySlot(Operation *op, Attribute value, Type type,
     return op->emitOpError()
            << what << " has " << value
            << " as its sharding, expected #dist.sharding<...>";
-  return verifySharding(sharding, type, *mesh,
-                        [&] { return op->emitOpError() << what << " "; });
+  if (failed(verifySharding(sharding, type, *mesh,
+                            [&] { return op->emitOpError() << what << " "; })))
+    return failure();
+  if (sharding.getPartial().empty())
+    return success();
+  return op->emitOpError()
+         << what << " has a sharding that is partial ("
+         << stringifyReduction(sharding.getKind()) << " over "
+         << axesText(sharding.getPartial())
+         << "), expected one that is not: a parameter, and any other value "
+            "that a sharding is written for, is whole or in shards; leave out '"
+         << stringifyReduction(sharding.getKind())
+         << " {...}', partitioning chooses where sums stay open";
 }
 
 /// The shape of a whole tensor: as many sizes as the local one has, none
@@ -327,6 +374,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
     return *note;
   if (name != kShardingsAttr && name != kArgumentShardingsAttr)
     return success();
+  if (failed(verifyNotManual(op, "has " + name + " and stands")))
+    return failure();
   TypeRange types = op->getResultTypes();
   SmallVector<Type> arguments;
   bool isArguments = name == kArgumentShardingsAttr;
@@ -348,6 +397,8 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
 }
 
 LogicalResult ConstraintOp::verify() {
+  if (failed(verifyNotManual(*this, "is on whole tensors and stands")))
+    return failure();
   FailureOr<MeshOp> mesh = requireMesh(*this);
   if (failed(mesh))
     return failure();
@@ -372,6 +423,8 @@ static RankedTensorType partOf(RankedTensorType type, ShardingAttr sharding,
 }
 
 LogicalResult ManualOp::verify() {
+  if (failed(verifyNotManual(*this, "is on whole tensors and stands")))
+    return failure();
   FailureOr<MeshOp> mesh = requireMesh(*this);
   if (failed(mesh))
     return failure();
@@ -444,6 +497,7 @@ struct LocalCheck {
   Operation *op;
   MeshOp mesh;
   RankedTensorType from, to;
+  SmallVector<AxisAttr> list;
   int64_t group = 1;
 
   LocalCheck(Operation *op) : op(op) {
@@ -456,7 +510,7 @@ struct LocalCheck {
     if (failed(found))
       return failure();
     mesh = *found;
-    auto list = llvm::to_vector(axes.getAsRange<AxisAttr>());
+    llvm::append_range(list, axes.getAsRange<AxisAttr>());
     if (list.empty())
       return op->emitOpError("has no axes");
     if (failed(verifyAxes(list, mesh, [&] { return op->emitOpError(); })))
@@ -499,10 +553,20 @@ struct LocalCheck {
                << to.getDimSize(i);
     return success();
   }
+  /// Both are partial alike, and not over the axes of the group: the devices
+  /// along those have summands of the same elements.
   LogicalResult samePartial() {
     if (from.getEncoding() != to.getEncoding())
       return op->emitOpError("changes the encoding from ")
              << from << " to " << to;
+    if (PartialAttr partial = getPartial(from))
+      for (AxisAttr axis : partial.getAxes())
+        for (AxisAttr moved : list)
+          if (mesh.lookup(axis.getName()) && overlap(axis, moved, mesh))
+            return op->emitOpError("moves parts along ")
+                   << axisText(moved) << ", over which " << from
+                   << " is partial; reduce it first, for instance by "
+                      "dist.all_reduce";
     return success();
   }
   /// `more` is partial over the axes, `less` is not; else they are alike.
@@ -611,10 +675,14 @@ LogicalResult PermuteOp::verify() {
   if (getInput().getType() != getType())
     return emitOpError("changes the type from ")
            << getInput().getType() << " to " << getType();
-  for (ShardingAttr sharding : {getFrom(), getTo()})
+  for (ShardingAttr sharding : {getFrom(), getTo()}) {
     if (failed(verifySharding(sharding, getType(), *mesh,
                               [&] { return emitOpError(); })))
       return failure();
+    if (!sharding.getPartial().empty())
+      return emitOpError("has a sharding that is partial, expected one that "
+                         "is not; that a value is partial stands in its type");
+  }
   for (auto [i, from, to] :
        llvm::enumerate(getFrom().getDims(), getTo().getDims()))
     if (mesh->getSize(from.getAxes()) != mesh->getSize(to.getAxes()))

@@ -26,6 +26,7 @@ def NNDecompose : Pass<"nn-decompose"> {
     %y = nn.select %low, %zero, %x : (tensor<4x8xi1>, tensor<f32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     ```
   }];
+  let dependentDialects = ["::sheaf::nn::NNDialect"];
   let options = [
     ListOption<"ops", "ops", "std::string",
       "The ops to decompose, `softmax` or `nn.softmax`; all where none is named">,

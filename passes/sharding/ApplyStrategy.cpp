@@ -7,6 +7,7 @@
 #include "passes/sharding/Strategy.h"
 #include "support/Divisors.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -295,8 +296,27 @@ private:
             entry.rows.push_back({atom, &row});
         }
       entry.sharded = addZero(type, entry.used);
+      if (entry.sharded != entry.used && failed(checkZero(param, entry)))
+        return failure();
       if (context->getRemarkEngine())
         report(argument, param, entry);
+    }
+    return success();
+  }
+
+  /// That the axes of ZeRO are not those of the parameter itself.
+  LogicalResult checkZero(nn::ParamAttr param, const Parameter &entry) {
+    for (auto [atom, row] : entry.rows) {
+      if (!llvm::is_contained(zeroAxes, atom))
+        continue;
+      InFlightDiagnostic error =
+          emitError(zeroRows[0]->loc)
+          << "'" << zeroRows[0]->text << "' shards the state of parameter "
+          << param.getName() << " over " << mesh.nameOf(atom)
+          << ", over which the parameter itself is sharded; expected each axis "
+             "once, give one of the two rows another";
+      error.attachNote(row->loc) << "the other is '" << row->text << "'";
+      return error;
     }
     return success();
   }
@@ -426,6 +446,92 @@ private:
     return found;
   }
 
+  /// The axes of the mesh, `axis` with another size, each without sub-axes.
+  SmallVector<Attribute> axesWith(dist::AxisAttr axis, int64_t size) {
+    SmallVector<Attribute> axes;
+    for (auto known : mesh.op.getAxes().getAsRange<dist::MeshAxisAttr>())
+      axes.push_back(known.getName() == axis.getName()
+                         ? dist::MeshAxisAttr::get(
+                               context, known.getName(), size, known.getLink(),
+                               known.getBandwidth(), known.getLatency())
+                         : known);
+    return axes;
+  }
+
+  /// Whether dimension `dim` of the parameter, and then whatever rows shard
+  /// over the whole axis, could be sharded if the axis had that many devices.
+  bool fits(BlockArgument argument, unsigned dim, dist::AxisAttr axis,
+            int64_t size) {
+    OpBuilder builder(context);
+    OwningOpRef<dist::MeshOp> wished(dist::MeshOp::create(
+        builder, module.getLoc(), "mesh",
+        builder.getArrayAttr(axesWith(axis, size)), nullptr));
+    FailureOr<MeshInfo> info = MeshInfo::get(*wished, {});
+    if (failed(info))
+      return false;
+    MeshInfo own = std::exchange(mesh, std::move(*info));
+    llvm::scope_exit back([&] { mesh = std::move(own); });
+    SmallVector<int> atoms = mesh.atomsOf(axis);
+    if (!shardDim(argument, dim, atoms))
+      return false;
+    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+      if (!isEntry(function))
+        continue;
+      for (BlockArgument other : function.getArguments()) {
+        auto param = function.getArgAttrOfType<nn::ParamAttr>(
+            other.getArgNumber(), nn::kParamAttr);
+        if (!param)
+          continue;
+        for (auto [i, name] : llvm::enumerate(param.getAxes()))
+          for (const StrategyRow &row : table)
+            if (row.what == StrategyRow::Parameter && !row.shared &&
+                name == StringRef(row.axis) && row.meshAxes.size() == 1 &&
+                row.meshAxes[0] == axis && !shardDim(other, i, atoms))
+              return false;
+      }
+    }
+    return true;
+  }
+
+  /// The nearest sizes of the axis, below and above, with which all parameters
+  /// can be sharded, as the user writes them.
+  std::string nearestMeshes(BlockArgument argument, unsigned dim,
+                            dist::AxisAttr axis) {
+    int64_t devices = mesh.op.getSize(axis),
+            most = cast<RankedTensorType>(argument.getType()).getDimSize(dim);
+    SmallVector<int64_t> sizes;
+    for (int64_t size = std::min(devices - 1, most); size >= 1; --size)
+      if (fits(argument, dim, axis, size)) {
+        sizes.push_back(size);
+        break;
+      }
+    // Farther up nobody means it.
+    for (int64_t size = devices + 1; size <= std::min(most, 4 * devices);
+         ++size)
+      if (fits(argument, dim, axis, size)) {
+        sizes.push_back(size);
+        break;
+      }
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    for (auto [i, size] : llvm::enumerate(sizes)) {
+      os << (i ? " or " : "");
+      if (options.mesh.empty()) {
+        os << axis.getName() << " = " << size << " in dist.mesh";
+        continue;
+      }
+      os << "--mesh=";
+      llvm::interleave(
+          axesWith(axis, size), os,
+          [&](Attribute attribute) {
+            auto known = cast<dist::MeshAxisAttr>(attribute);
+            os << known.getName().getValue() << "=" << known.getSize();
+          },
+          ",");
+    }
+    return text;
+  }
+
   LogicalResult refuse(BlockArgument argument, unsigned dim,
                        nn::ParamAttr param, const StrategyRow &row) {
     int64_t devices = mesh.sizeOf(atomsOf(row.meshAxes));
@@ -435,7 +541,10 @@ private:
         << "parameter " << param.getName() << " is to be sharded over " << axes
         << " = " << devices << " along dimension " << dim << " ("
         << param.getAxes()[dim].getValue() << "), which its uses do not allow";
-    if (row.meshAxes.size() == 1)
+    if (row.meshAxes.size() == 1 && row.meshAxes[0].isWhole())
+      error << "; nearest that they do, as all other parameters: "
+            << nearestMeshes(argument, dim, row.meshAxes[0]);
+    else if (row.meshAxes.size() == 1)
       error << "; the largest divisor of " << devices << " that they do is "
             << largestPart(argument, dim, row.meshAxes[0]);
     if (!options.strategy.empty())

@@ -13,6 +13,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/JSON.h"
+#include <cmath>
 #include <map>
 
 namespace sheaf {
@@ -97,14 +98,22 @@ struct Explanation {
         break;
       value = from->getOperand(0);
     }
-    // Forwards: to where it is returned or meets the state of a parameter.
+    return parameterBehind(op->getResult(0));
+  }
+
+  /// The parameter whose state a gradient meets, or as whose it is returned.
+  /// Notes in `returned`, where it is there, as which results a layer gives it.
+  StringRef parameterBehind(Value gradient,
+                            llvm::SmallSetVector<unsigned, 2> *returned = {}) {
     llvm::SetVector<Value> reached;
-    reached.insert(op->getResult(0));
+    reached.insert(gradient);
     for (size_t i = 0; i < reached.size() && i < kLookAt; ++i) {
       Value value = reached[i];
       for (OpOperand &use : value.getUses()) {
         Operation *user = use.getOwner();
         if (isa<func::ReturnOp>(user) && user->getParentOp() == entry) {
+          if (returned)
+            returned->insert(use.getOperandNumber());
           StringRef name = nameIn(
               entry.getResultAttr(use.getOperandNumber(), nn::kResultAttr));
           if (!name.empty())
@@ -136,6 +145,27 @@ struct Explanation {
       }
     }
     return {};
+  }
+
+  /// The parameters of a gradient that is reduced in `function`: of a layer
+  /// those of all its calls.
+  void addParametersBehind(func::FuncOp function, Value gradient,
+                           llvm::SetVector<StringRef> &names, int depth = 0) {
+    entry = function;
+    llvm::SmallSetVector<unsigned, 2> returned;
+    if (StringRef name = parameterBehind(gradient, &returned); !name.empty()) {
+      names.insert(name);
+      return;
+    }
+    if (returned.empty() || depth > 8)
+      return;
+    for (func::FuncOp caller :
+         function->getParentOfType<ModuleOp>().getOps<func::FuncOp>())
+      caller.walk([&](func::CallOp call) {
+        if (call.getCallee() == function.getName())
+          for (unsigned i : returned)
+            addParametersBehind(caller, call.getResult(i), names, depth + 1);
+      });
   }
 
   /// The nearest result of the entry that a scalar reaches.
@@ -264,10 +294,15 @@ double sharding::bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh) {
   return sent * ((from.getElementTypeBitWidth() + 7) / 8);
 }
 
-StringRef sharding::parameterFor(func::FuncOp entry, Operation *op) {
+SmallVector<StringRef> sharding::parametersFor(func::FuncOp function,
+                                               Operation *op) {
   Explanation explanation;
-  explanation.entry = entry;
-  return explanation.parameterFor(op);
+  explanation.entry = function;
+  if (StringRef name = explanation.parameterFor(op); !name.empty())
+    return {name};
+  llvm::SetVector<StringRef> names;
+  explanation.addParametersBehind(function, op->getResult(0), names);
+  return names.takeVector();
 }
 
 llvm::json::Array sharding::explainCollectives(func::FuncOp entry) {
@@ -428,6 +463,72 @@ void sharding::printCollectives(const llvm::json::Array &collectives,
   os << scalars << " reductions of scalars\n";
 }
 
+/// A text as errors show it, whatever its length.
+static std::string shown(std::string text) {
+  constexpr size_t most = 60;
+  return text.size() <= most
+             ? text
+             : llvm::json::fixUTF8(StringRef(text).take_front(most)) + "...";
+}
+static std::string shown(const llvm::json::Value &value) {
+  std::string text;
+  llvm::raw_string_ostream(text) << value;
+  return shown(std::move(text));
+}
+
+/// What is wrong with an entry of an explanation; empty where nothing is.
+static std::string wrongIn(const llvm::json::Value &item) {
+  using llvm::json::Value;
+  const llvm::json::Object *entry = item.getAsObject();
+  if (!entry)
+    return "is " + shown(item) + ", expected an object";
+  std::string error;
+  auto has = [&](StringRef key, bool isNeeded, StringRef expected,
+                 llvm::function_ref<bool(const Value &)> isRight) {
+    const Value *value = entry->get(key);
+    if (!error.empty() || (!value && !isNeeded) || (value && isRight(*value)))
+      return;
+    error = value ? "has \"" + key.str() + "\": " + shown(*value)
+                  : "has no \"" + key.str() + "\"";
+    error += ", expected " + expected.str();
+  };
+  auto isText = [](const Value &value) {
+    return value.getAsString().has_value();
+  };
+  auto isPositive = [](const Value &value) {
+    return value.getAsInteger().value_or(0) >= 1;
+  };
+  auto isAmount = [](const Value &value) {
+    std::optional<double> number = value.getAsNumber();
+    return number && *number >= 0 && std::isfinite(*number);
+  };
+  has("kind", true,
+      "all-reduce, all-gather, reduce-scatter, all-to-all, permute or "
+      "broadcast",
+      [](const Value &value) {
+        return llvm::is_contained({"all-reduce", "all-gather", "reduce-scatter",
+                                   "all-to-all", "permute", "broadcast"},
+                                  value.getAsString().value_or(""));
+      });
+  has("axes", true, "the names of axes", [&](const Value &value) {
+    const llvm::json::Array *axes = value.getAsArray();
+    return axes && !axes->empty() && llvm::all_of(*axes, isText);
+  });
+  has("count", true, "how often it is made, at least once", isPositive);
+  has("wire_bytes", true, "bytes, 0 or more", isAmount);
+  has("seconds", false, "seconds, 0 or more", isAmount);
+  has("group", false, "devices, at least 1", isPositive);
+  has("elements", false, "how many there are, at least 1", isPositive);
+  for (StringRef key : {"dtype", "phase", "purpose", "param", "op", "layer"})
+    has(key, false, "a text", isText);
+  has("reason", false, "an object with texts", [&](const Value &value) {
+    const llvm::json::Object *reason = value.getAsObject();
+    const Value *text = reason ? reason->get("text") : nullptr;
+    return reason && (!text || isText(*text));
+  });
+  return error;
+}
+
 llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
   auto wrong = [](const Twine &what) {
     return llvm::createStringError(
@@ -454,20 +555,14 @@ llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
   llvm::json::Object *all = value->getAsObject();
   if (!all || !all->getArray("collectives") || !all->getObject("memory"))
     return wrong("has no \"collectives\" or no \"memory\"");
-  for (auto [i, item] : llvm::enumerate(*all->getArray("collectives"))) {
-    const llvm::json::Object *entry = item.getAsObject();
-    const llvm::json::Array *axes = entry ? entry->getArray("axes") : nullptr;
-    if (!axes || !entry->getString("kind") || !entry->getInteger("count") ||
-        !entry->getNumber("wire_bytes") ||
-        !llvm::all_of(*axes, [](const llvm::json::Value &axis) {
-          return axis.getAsString().has_value();
-        }))
-      return wrong("collective " + Twine(i) +
-                   " lacks its kind, axes, count or wire_bytes");
-  }
+  for (auto [i, item] : llvm::enumerate(*all->getArray("collectives")))
+    if (std::string error = wrongIn(item); !error.empty())
+      return llvm::createStringError("collective " + Twine(i) + " " + error);
   for (auto &[kind, bytes] : *all->getObject("memory"))
-    if (!bytes.getAsInteger())
-      return wrong("memory of kind '" + kind.str() + "' is no number of bytes");
+    if (bytes.getAsInteger().value_or(-1) < 0)
+      return llvm::createStringError("memory of kind '" + shown(kind.str()) +
+                                     "' is " + shown(bytes) +
+                                     ", expected bytes, 0 or more");
   return std::move(*all);
 }
 

@@ -28,9 +28,11 @@ double bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh);
 /// gradient, `purpose` for a scalar. Empty where the module has no mesh.
 llvm::json::Array explainCollectives(mlir::func::FuncOp entry);
 
-/// The parameter that a collective of `entry` gathers, or whose gradient it
-/// reduces; empty where it is for neither, or where that cannot be seen.
-llvm::StringRef parameterFor(mlir::func::FuncOp entry, mlir::Operation *op);
+/// The parameter that a collective of a function gathers, or whose gradient it
+/// reduces; in a layer those of all its calls. None where it is for none, or
+/// where that cannot be seen.
+llvm::SmallVector<llvm::StringRef> parametersFor(mlir::func::FuncOp function,
+                                                 mlir::Operation *op);
 
 /// Where an op of the entry could not follow all wishes: for each an object
 /// with op, loc, count, phase, `layer` where it stands in one, `candidates`

@@ -713,9 +713,8 @@ private:
       cast<dist::ReduceScatterOp>(together).setDim(0);
     llvm::SetVector<StringRef> params;
     for (Operation *op : bucket.members)
-      if (StringRef param =
-              parameterFor(op->getParentOfType<func::FuncOp>(), op);
-          !param.empty())
+      for (StringRef param :
+           parametersFor(op->getParentOfType<func::FuncOp>(), op))
         params.insert(param);
     joinReasons(together, bucket.members, params.getArrayRef());
     builder.insert(together);

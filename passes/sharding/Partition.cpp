@@ -90,6 +90,17 @@ private:
     return text;
   }
 
+  /// How a user asks for operand `i` to be brought to where an op needs it.
+  std::string asked(const Placement &wanted, Type type, unsigned i) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << "to ask for it, write '%y = dist.constraint %x "
+       << StringRef(written(wanted)).drop_until([](char c) { return c == '<'; })
+       << " : " << type << "' before it, where %x is its operand " << i
+       << ", and give it %y";
+    return text;
+  }
+
   /// The axes that are somewhere else before than after.
   SmallVector<int> movedBetween(const Placement &from, const Placement &to) {
     SmallVector<int> moved;
@@ -609,8 +620,7 @@ private:
         return reason(op, "operand",
                       op->getName().getStringRef() + " needs operand " +
                           Twine(i) + " as " + text(wanted[i]),
-                      written(wanted[i]) + " on operand " + Twine(i) +
-                          ", or as a dist.constraint before it");
+                      asked(wanted[i], op->getOperand(i).getType(), i));
       }));
     SmallVector<Value> results;
     std::optional<OpPlan> fewer;
@@ -643,11 +653,12 @@ private:
                                op->getName().getStringRef() +
                                    " sums over what is sharded over " +
                                    axesText(reduced));
-               return reason(op, "result",
-                             op->getName().getStringRef() + " gives " +
-                                 text(made[i]) + ", wanted is " +
-                                 text(plan.placementOf(result)),
-                             written(made[i]) + " on its result");
+               return reason(
+                   op, "result",
+                   op->getName().getStringRef() + " gives " + text(made[i]) +
+                       ", wanted is " + text(plan.placementOf(result)),
+                   "to avoid it, write " + written(made[i]) + " as entry " +
+                       Twine(i) + " of dist.shardings on it");
              });
     }
     return success();
@@ -1034,6 +1045,24 @@ private:
   }
 };
 
+/// The operands that read what a collective made, behind what else brings the
+/// value to where they need it.
+void findReaders(Operation *move, DictionaryAttr reason,
+                 SmallVectorImpl<OpOperand *> &readers) {
+  for (OpOperand &use : move->getResult(0).getUses()) {
+    Operation *user = use.getOwner();
+    bool isOfMove =
+        user->getAttr(dist::kReasonAttr) == reason ||
+        (isa<dist::SliceOp, dist::MakePartialOp, nn::ReshapeOp>(user) &&
+         user->getLoc() == move->getLoc() &&
+         reason.getAs<StringAttr>("op") != user->getName().getStringRef());
+    if (isOfMove)
+      findReaders(user, reason, readers);
+    else
+      readers.push_back(&use);
+  }
+}
+
 /// Complains of each value that is moved because an op needs it elsewhere,
 /// where no annotation says so and a device sends more than `bound` bytes.
 LogicalResult checkImplicit(ModuleOp module, int64_t bound) {
@@ -1048,13 +1077,32 @@ LogicalResult checkImplicit(ModuleOp module, int64_t bound) {
         dist::getPartial(op->getOperand(0).getType()) ||
         !told.insert({op->getLoc(), avoid}))
       return;
-    emitError(op->getLoc())
+    // What differentiation made stands nowhere in the model.
+    auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
+    bool isGradient = role && role.getValue().ends_with("gradient");
+    InFlightDiagnostic error =
+        emitError(op->getLoc())
         << reason.getAs<StringAttr>("text").getValue() << ": "
         << op.getCollectiveKind() << " over " << axesText(op.getGroupAxes())
         << " in which a device sends " << static_cast<int64_t>(bytes)
         << " bytes, where at most " << bound
-        << " are expected without an annotation; to avoid it, write "
-        << avoid.getValue();
+        << " are expected without an annotation; " << avoid.getValue()
+        << (isGradient ? ", in the step that --emit=step writes: this op is of "
+                         "the gradient"
+                       : "");
+    SmallVector<OpOperand *> readers;
+    findReaders(op, reason, readers);
+    // In the order of the program; the first is the op of the error.
+    llvm::stable_sort(readers, [](OpOperand *a, OpOperand *b) {
+      Operation *first = a->getOwner(), *second = b->getOwner();
+      return first->getBlock() == second->getBlock() &&
+             first->isBeforeInBlock(second);
+    });
+    for (OpOperand *reader : llvm::drop_begin(readers, !readers.empty()))
+      error.attachNote(reader->getOwner()->getLoc())
+          << "give %y to operand " << reader->getOperandNumber() << " of this "
+          << reader->getOwner()->getName().getStringRef()
+          << ", too: it reads what is moved there";
   });
   return failure(!told.empty());
 }

@@ -21,6 +21,12 @@ static constexpr std::pair<llvm::StringLiteral, StrategyRow::What> kWords[] = {
     {"value", StrategyRow::Value},         {"state", StrategyRow::State},
     {"gradient", StrategyRow::Gradient},   {"weight", StrategyRow::Weight}};
 
+/// A word as diagnostics show it: what is no name may be of any length.
+static std::string shown(StringRef word) {
+  constexpr size_t most = 60;
+  return word.size() <= most ? word.str() : word.take_front(most).str() + "...";
+}
+
 std::string StrategyRow::describe() const {
   std::string place = placeOf(loc);
   return "strategy: " + text + (place.empty() ? "" : " at " + place);
@@ -85,9 +91,9 @@ public:
       for (const StrategyRow &other : table)
         if (other.what == next.what && other.axis == next.axis &&
             other.of == next.of) {
-          InFlightDiagnostic error = emitError(next.loc)
-                                     << "'" << written << "' gives what '"
-                                     << other.text << "' gave already";
+          InFlightDiagnostic error =
+              emitError(next.loc) << "'" << shown(written) << "' gives what '"
+                                  << shown(other.text) << "' gave already";
           error.attachNote(other.loc) << "leave one of the two out";
           return failure();
         }
@@ -109,10 +115,13 @@ private:
   SmallVector<StringRef> logicalAxes, meshAxes;
   size_t onMesh = 0;
 
-  Location at(unsigned row, unsigned column) {
+  Location at(unsigned number, unsigned column) {
     if (file.empty())
       return UnknownLoc::get(module.getContext());
-    return FileLineColLoc::get(module.getContext(), file, row, column);
+    // Diagnostics show the row that a column is of, whatever its length.
+    constexpr size_t most = 200;
+    return FileLineColLoc::get(module.getContext(), file, number,
+                               row.size() > most ? 0 : column);
   }
   Location here(StringRef token) {
     return at(line, token.data() - row.data() + 1);
@@ -136,7 +145,7 @@ private:
     if (found.empty())
       error << "the row ends";
     else
-      error << "found '" << found << "'";
+      error << "found '" << shown(found) << "'";
     error << ", expected " << what;
     if (std::optional<StringRef> near = nearest(found, candidates);
         near && !found.empty())
@@ -162,7 +171,22 @@ private:
     return success();
   }
 
-  LogicalResult readMeshAxis(StrategyRow &next) {
+  /// An axis as a row names it, with devices outside of it and its own; 0 for
+  /// all that are there.
+  struct NamedAxis {
+    StringRef token, name;
+    int64_t outer = 1, size = 0;
+    bool overlaps(const NamedAxis &other) const {
+      auto isBelow = [](int64_t outer, const NamedAxis &axis) {
+        return axis.size == 0 || outer < axis.outer * axis.size;
+      };
+      return name == other.name && isBelow(outer, other) &&
+             isBelow(other.outer, *this);
+    }
+  };
+
+  LogicalResult readMeshAxis(StrategyRow &next,
+                             SmallVectorImpl<NamedAxis> &before) {
     StringRef token = word();
     auto [name, part] = token.split(':');
     if (!llvm::is_contained(meshAxes, name))
@@ -179,13 +203,22 @@ private:
             "an axis, or a part of one with the devices outside of it and its "
             "own, as in dp:(2)4");
     }
+    NamedAxis named{token, name, outer, size};
+    for (const NamedAxis &other : before)
+      if (named.overlaps(other))
+        return emitError(here(token))
+               << "'" << shown(token) << "' has devices of " << name
+               << " that '" << shown(other.token)
+               << "' before it has; expected each once in a row, leave one of "
+                  "the two out";
+    before.push_back(named);
     size_t number = llvm::find(meshAxes, name) - meshAxes.begin();
     if (number >= onMesh)
       return success();
     int64_t devices = mesh.lookup(name).getSize();
-    if (size != 0 && devices % (outer * size) != 0)
+    if (size != 0 && (outer > devices / size || devices % (outer * size) != 0))
       return emitError(here(token))
-             << "'" << token << "' is a part of " << name << ", whose "
+             << "'" << shown(token) << "' is a part of " << name << ", whose "
              << devices << " devices are not a multiple of " << outer << " * "
              << size;
     if (outer == 1 && size == devices)
@@ -231,8 +264,9 @@ private:
                       next.what == StrategyRow::Value && next.of.empty()
                           ? "'of' and the other axes of the values, or '->'"
                           : "'->'");
+    SmallVector<NamedAxis> named;
     do {
-      if (failed(readMeshAxis(next)))
+      if (failed(readMeshAxis(next, named)))
         return failure();
       token = word();
     } while (token == ",");
@@ -260,7 +294,7 @@ private:
       if (rows[i] &&
           (!rows[i - 1] || rows[i - 1]->meshAxes != rows[i]->meshAxes)) {
         emitError(rows[i]->loc)
-            << "'" << rows[i]->text << "' needs '" << kWords[i + 2].first
+            << "'" << shown(rows[i]->text) << "' needs '" << kWords[i + 2].first
             << " largest' over the same axes, expected that row, too";
         return failure();
       }

@@ -1,5 +1,6 @@
 //===- Verify.cpp - Partial values only where they may be -----------------===//
 
+#include "passes/sharding/Verify.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,7 +17,24 @@ using namespace mlir;
 using namespace sheaf;
 
 namespace {
-struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
+class Checker {
+public:
+  explicit Checker(Operation *root) : mesh(dist::getMesh(root)) {}
+
+  LogicalResult run(Operation *root) {
+    WalkResult result = root->walk([&](Operation *op) {
+      auto function = dyn_cast<func::FuncOp>(op);
+      return failed(verifyTypes(op)) ||
+                     failed(function ? verifyEntry(function) : verifyOp(op))
+                 ? WalkResult::interrupt()
+                 : WalkResult::advance();
+    });
+    return failure(result.wasInterrupted());
+  }
+
+private:
+  dist::MeshOp mesh;
+
   static std::string axesOf(dist::PartialAttr partial) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -29,6 +47,38 @@ struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
   static bool isZero(Value value) {
     return matchPattern(value, m_AnyZeroFloat()) ||
            matchPattern(value, m_Zero());
+  }
+
+  /// That the axes of partial values are those of the mesh.
+  LogicalResult verifyTypes(Operation *op) {
+    auto check = [&](Type type) -> LogicalResult {
+      dist::PartialAttr partial = dist::getPartial(type);
+      if (!partial)
+        return success();
+      if (!mesh)
+        return op->emitOpError("has a value of type ")
+               << type
+               << ", but the module has no mesh; declare one with dist.mesh "
+                  "@mesh [\"dp\" = 2]";
+      auto scalar = RankedTensorType::get(
+          {}, cast<RankedTensorType>(type).getElementType());
+      return dist::verifySharding(
+          dist::ShardingAttr::get(op->getContext(), {}, partial.getKind(),
+                                  partial.getAxes()),
+          scalar, mesh, [&] {
+            return op->emitOpError("has a value of type ")
+                   << type << ", which ";
+          });
+    };
+    for (Type type : op->getResultTypes())
+      if (failed(check(type)))
+        return failure();
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        for (Type type : block.getArgumentTypes())
+          if (failed(check(type)))
+            return failure();
+    return success();
   }
 
   LogicalResult verifyEntry(func::FuncOp function) {
@@ -102,17 +152,17 @@ struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
     }
     return success();
   }
+};
 
+struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
   void runOnOperation() final {
-    WalkResult result = getOperation()->walk([&](Operation *op) {
-      auto function = dyn_cast<func::FuncOp>(op);
-      return failed(function ? verifyEntry(function) : verifyOp(op))
-                 ? WalkResult::interrupt()
-                 : WalkResult::advance();
-    });
-    if (result.wasInterrupted())
+    if (failed(sharding::verifyPartialValues(getOperation())))
       signalPassFailure();
     markAllAnalysesPreserved();
   }
 };
 } // namespace
+
+LogicalResult sharding::verifyPartialValues(Operation *root) {
+  return Checker(root).run(root);
+}

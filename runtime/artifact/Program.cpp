@@ -65,11 +65,25 @@ void Program::call(const std::string &name) {
                           &device,
                           CpuDevice::communicatorFunctions(),
                           communicator.rank};
+  if (device.watchesGathered && !communicator.counts().at(name).isWatched) {
+    std::vector<GatheredWeights::Range> parameters;
+    for (int index : entry.arguments)
+      if (manifest.buffers[index].kind == BufferKind::Parameter)
+        parameters.push_back({static_cast<const char *>(memory[index].data()),
+                              manifest.buffers[index].bytes});
+    device.gathered.emplace(
+        GatheredWeights::Range{static_cast<const char *>(arena.data()),
+                               entry.arenaBytes},
+        std::move(parameters));
+  }
   if (device.profile)
     device.profile->beginStep(name);
   int32_t code = artifact.functions[&entry - manifest.entries.data()](&context);
   if (device.profile)
     device.profile->endStep();
+  if (device.gathered)
+    communicator.countGathered(name, device.gathered->most());
+  device.gathered.reset();
   // The others are told before this rank's buffers go.
   auto failRank = [&](std::string message) {
     // The root's other failures are the run's, not its rank's.

@@ -393,7 +393,11 @@ std::string sheaf::countsJson(const Communicator &communicator) {
       json["purpose"] = row.purpose;
       rows.push_back(std::move(json));
     }
-    entries[name] = {{"calls", counts.calls}, {"collectives", std::move(rows)}};
+    Json entry = {{"calls", counts.calls}};
+    if (counts.gatheredBytes > 0)
+      entry["gathered_bytes"] = counts.gatheredBytes;
+    entry["collectives"] = std::move(rows);
+    entries[name] = std::move(entry);
   }
   return Json{{"entries", std::move(entries)}}.dump(1) + "\n";
 }

@@ -26,6 +26,13 @@ private:
   std::optional<Profile> &profile;
 };
 
+int64_t groupSize(const SheafCollective &collective) {
+  int64_t size = 1;
+  for (int32_t i = 0; i < collective.axis_count; ++i)
+    size *= collective.size[i];
+  return size;
+}
+
 CpuDevice &deviceOf(SheafContext *context) {
   return *static_cast<CpuDevice *>(context->runtime);
 }
@@ -51,6 +58,8 @@ struct CpuFunctions {
       launch->kernel(buffers, i * grain, std::min(extent, (i + 1) * grain));
     });
     timer.stop(launch->id);
+    if (device.gathered)
+      device.gathered->ran(buffers, launch->buffer_count);
   }
 
   static void matmul(SheafContext *context, const SheafMatmul *matmul,
@@ -65,6 +74,10 @@ struct CpuFunctions {
     Timer timer(device.profile);
     runMatmul(device.pool, *matmul, a, b, c);
     timer.stop(matmul->id);
+    if (device.gathered) {
+      const void *buffers[] = {a, b, c};
+      device.gathered->ran(buffers, 3);
+    }
   }
 
   static void copy(SheafContext *context, void *to, const void *from,
@@ -78,6 +91,8 @@ struct CpuFunctions {
     });
     if (device.profile)
       timer.stop(device.profile->copyIndex(), 2.0 * bytes);
+    if (device.gathered)
+      device.gathered->copied(to, from, bytes);
   }
 
   static void zero(SheafContext *context, void *buffer, int64_t bytes) {
@@ -89,6 +104,8 @@ struct CpuFunctions {
     });
     if (device.profile)
       timer.stop(device.profile->zeroIndex(), bytes);
+    if (device.gathered)
+      device.gathered->ran(&buffer, 1);
   }
 
   static int64_t start(SheafContext *context, const SheafCollective *collective,
@@ -97,7 +114,12 @@ struct CpuFunctions {
     if (device.pending)
       return -1;
     try {
-      return device.communicator.start(*collective, send, receive);
+      int64_t handle = device.communicator.start(*collective, send, receive);
+      if (device.gathered)
+        device.gathered->start(
+            *collective, send, receive,
+            receiveBytes(*collective, groupSize(*collective)), handle);
+      return handle;
     } catch (...) {
       device.pending = std::current_exception();
       return -1;
@@ -110,6 +132,8 @@ struct CpuFunctions {
       return;
     try {
       device.communicator.wait(handle);
+      if (device.gathered)
+        device.gathered->wait(handle);
     } catch (...) {
       device.pending = std::current_exception();
     }

@@ -26,6 +26,8 @@ std::string meshText(const Manifest &manifest) {
 
 int run(const RunOptions &options, CpuDevice &device,
         const std::function<int(CpuDevice &)> &body) {
+  device.watchesGathered =
+      !options.collectives.empty() && device.communicator.isRoot();
   int status = body(device);
   if (!options.collectives.empty() && device.communicator.isRoot())
     writeFile(options.collectives, countsJson(device.communicator));

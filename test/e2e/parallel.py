@@ -44,6 +44,29 @@ STRATEGIES = [
     "dp=4 --zero=2 --microbatches=3",
     "dp=4 --zero=3 --zero3-gathers=keep --accumulate=whole --microbatches=2",
 ]
+# Weights of all layers in one tensor, sharded over the layers: each layer's are broadcast.
+STACKED = """
+func.func @loss(%tokens: tensor<8x8xi32> {nn.batch = "tokens"}, %targets: tensor<8x8xi32> {nn.batch = "targets"},
+    %embed: tensor<32x8xf32> {nn.param = #nn.param<"embed", axes = [vocab, embed], init = normal(0.3)>},
+    %layers: tensor<16x8x8xf32> {nn.param = #nn.param<"layers", axes = [layer, embed, mlp], init = normal(0.3)>})
+    -> tensor<f32> {
+  %x0 = nn.embedding %embed[%tokens] : (tensor<32x8xf32>, tensor<8x8xi32>) -> tensor<8x8x8xf32>
+  %s0 = nn.slice %layers offsets [0, 0, 0] sizes [1, 8, 8] : (tensor<16x8x8xf32>) -> tensor<1x8x8xf32>
+  %w0 = nn.reshape %s0 : tensor<1x8x8xf32> -> tensor<8x8xf32>
+  %p0 = nn.einsum "bse,ef->bsf"(%x0, %w0) : (tensor<8x8x8xf32>, tensor<8x8xf32>) -> tensor<8x8x8xf32>
+  %x1 = nn.tanh %p0 : tensor<8x8x8xf32>
+  %s1 = nn.slice %layers offsets [9, 0, 0] sizes [1, 8, 8] : (tensor<16x8x8xf32>) -> tensor<1x8x8xf32>
+  %w1 = nn.reshape %s1 : tensor<1x8x8xf32> -> tensor<8x8xf32>
+  %p1 = nn.einsum "bse,ef->bsf"(%x1, %w1) : (tensor<8x8x8xf32>, tensor<8x8xf32>) -> tensor<8x8x8xf32>
+  %logits = nn.einsum "bse,ve->bsv"(%p1, %embed) : (tensor<8x8x8xf32>, tensor<32x8xf32>) -> tensor<8x8x32xf32>
+  %l, %lse = nn.cross_entropy %logits, %targets
+    : (tensor<8x8x32xf32>, tensor<8x8xi32>) -> (tensor<8x8xf32>, tensor<8x8xf32>)
+  %zero = nn.constant dense<0> : tensor<i32>
+  %valid = nn.compare ge %targets, %zero : (tensor<8x8xi32>, tensor<i32>) -> tensor<8x8xi1>
+  %m = nn.step_mean %l weights %valid : (tensor<8x8xf32>, tensor<8x8xi1>) -> tensor<f32>
+  return %m : tensor<f32>
+}
+"""
 OPTIMIZERS = {
     "sgd": ["--optimizer=sgd", "--lr=0.03", "--momentum=0", "--clip=0"],
     "adamw": ["--lr=1e-3"],
@@ -118,6 +141,7 @@ def check_counts(session, model, strategy):
     session.check(f"{model}, {strategy}: explained is sent",
                   listed == sent and (bool(listed) or mesh == "dp=1,tp=1"),
                   f"{sum(listed.values()):.0f} listed, {sum(sent.values()):.0f} sent")
+    return {kind for kind, *_ in listed}
 
 
 def check_buckets(session, model, strategy):
@@ -162,6 +186,13 @@ def body(session, _):
     for model, strategy in BUCKETS:
         check_buckets(session, model, strategy)
     bases = {}
+    with open(session.path("stacked.mlir"), "w", encoding="utf-8") as file:
+        file.write(STACKED)
+    strategy = "dp=4 --zero=3 --microbatches=2"
+    check(session, "stacked", strategy, bases)
+    kinds = check_counts(session, "stacked", strategy)
+    session.check(f"stacked, {strategy}: broadcasts are among what is counted",
+                  "broadcast" in kinds, ", ".join(sorted(kinds)))
     # Without Open MPI when it was built, sheaf-run runs threads alone.
     mpi = shutil.which("mpirun") and "MPI" in session.run("sheaf-run", "--version")
     for i, (model, strategy) in enumerate(cases):

@@ -97,6 +97,10 @@ struct TransferCount {
 
 struct EntryCounts {
   int64_t calls = 0;
+  /// Whether a call was watched, and the most bytes of gathered weights that it
+  /// held at once.
+  bool isWatched = false;
+  int64_t gatheredBytes = 0;
   std::vector<TransferCount> rows;
 };
 
@@ -137,6 +141,10 @@ public:
   /// the collectives' ids and must outlive the counting.
   void countAs(const std::string &entry,
                const std::vector<std::string> &purposes);
+  void countGathered(const std::string &entry, int64_t bytes) {
+    counted[entry].isWatched = true;
+    counted[entry].gatheredBytes = bytes;
+  }
   const std::map<std::string, EntryCounts> &counts() const { return counted; }
 
   //===--- what the training loop sends; not counted ---===//

@@ -12,6 +12,7 @@
 #define SHEAF_CPUDEVICE_H
 
 #include "sheaf/Communicator.h"
+#include "sheaf/Gathered.h"
 #include "sheaf/Profile.h"
 #include "sheaf/ThreadPool.h"
 #include "sheaf/abi.h"
@@ -43,6 +44,11 @@ public:
 
   /// Where the time of calls goes, once it is there.
   std::optional<Profile> profile;
+
+  /// Whether the first call of each entry is watched for gathered weights, and
+  /// the watch over the call that runs.
+  bool watchesGathered = false;
+  std::optional<GatheredWeights> gathered;
 
   /// Throws the error that a call inside an entry met, if there is one.
   void throwPending();

@@ -255,3 +255,112 @@ func.func @manual_axis(%x: tensor<8xf32>) {
   } : (tensor<8xf32>) -> ()
   return
 }
+
+// -----
+
+// What a sharding is written for is whole or in shards: a parameter, first of all.
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+// expected-error@+1 {{argument 0 has a sharding that is partial (sum over "tp"), expected one that is not: a parameter, and any other value that a sharding is written for, is whole or in shards; leave out 'sum {...}', partitioning chooses where sums stay open}}
+func.func @f(%w: tensor<4x8xf32> {nn.param = #nn.param<"w", axes = [embed, mlp], init = constant(0)>, dist.sharding = #dist.sharding<[{"dp"}, {}], sum {"tp"}>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+// expected-error@+1 {{result 0 has a sharding that is partial (max over "tp")}}
+func.func @f(%x: tensor<4x8xf32>) -> (tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}], max {"tp"}>}) {
+  return %x : tensor<4x8xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{result 0 has a sharding that is partial (min over "dp", "tp")}}
+  %y = nn.exp %x {dist.shardings = [#dist.sharding<[{}, {}], min {"dp", "tp"}>]} : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// An axis that is not there comes first, with the nearest one.
+dist.mesh @mesh ["data" = 2, "tp" = 2]
+// expected-error@+1 {{argument 0 uses axis "date", which the mesh does not have; it has "data", "tp"; did you mean "data"?}}
+func.func @f(%w: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {}], sum {"date"}>}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func private @f(%x: tensor<4x8xf32, #dist.partial<["tp"], sum>>) {
+  // expected-error@+1 {{moves parts along "tp", over which 'tensor<4x8xf32, #dist.partial<["tp"], sum>>' is partial; reduce it first, for instance by dist.all_reduce}}
+  %0 = dist.all_gather %x dim 0 axes ["tp"] : (tensor<4x8xf32, #dist.partial<["tp"], sum>>) -> tensor<8x8xf32, #dist.partial<["tp"], sum>>
+  return
+}
+
+// -----
+
+// Half of the axis is enough.
+dist.mesh @mesh ["tp" = 4]
+func.func private @f(%x: tensor<4x8xf32, #dist.partial<["tp"], sum>>) {
+  // expected-error@+1 {{moves parts along "tp":(2)2, over which}}
+  %0 = dist.slice %x dim 0 axes ["tp":(2)2] : (tensor<4x8xf32, #dist.partial<["tp"], sum>>) -> tensor<2x8xf32, #dist.partial<["tp"], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["x" = 2, "y" = 2, "z" = 2]
+func.func private @f(%x: tensor<4x8xf32>) {
+  // expected-error@+1 {{has a sharding that is partial, expected one that is not; that a value is partial stands in its type}}
+  %0 = dist.permute %x from <[{"x"}, {"y"}], sum {"z"}> to <[{"y"}, {"x"}], sum {"z"}> : tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// The body of dist.manual has the parts of one device: nothing on whole tensors.
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-note@+1 {{the body is here}}
+  %m = dist.manual %x in [#dist.sharding<[{"dp"}, {}]>] out [#dist.sharding<[{"dp"}, {}]>] {
+  ^bb0(%p: tensor<2x8xf32>):
+    // expected-error@+1 {{is on whole tensors and stands in the body of dist.manual, whose values are the parts of one device; expected a collective on them there, such as dist.all_gather or dist.slice, or the op outside of it}}
+    %c = dist.constraint %p <[{"tp"}, {}]> : tensor<2x8xf32>
+    dist.yield %c : tensor<2x8xf32>
+  } : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %m : tensor<4x8xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-note@+1 {{the body is here}}
+  %m = dist.manual %x in [#dist.sharding<[{"dp"}, {}]>] out [#dist.sharding<[{"dp"}, {}]>] {
+  ^bb0(%p: tensor<2x8xf32>):
+    // expected-error@+1 {{'dist.manual' op is on whole tensors and stands in the body of dist.manual}}
+    %q = dist.manual %p in [#dist.sharding<[{"tp"}, {}]>] out [#dist.sharding<[{"tp"}, {}]>] {
+    ^bb0(%z: tensor<1x8xf32>):
+      dist.yield %z : tensor<1x8xf32>
+    } : (tensor<2x8xf32>) -> tensor<2x8xf32>
+    dist.yield %q : tensor<2x8xf32>
+  } : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %m : tensor<4x8xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  // expected-note@+1 {{the body is here}}
+  %m = dist.manual %x in [#dist.sharding<[{"dp"}, {}]>] out [#dist.sharding<[{"dp"}, {}]>] {
+  ^bb0(%p: tensor<2x8xf32>):
+    // expected-error@+1 {{has dist.shardings and stands in the body of dist.manual}}
+    %q = nn.exp %p {dist.shardings = [#dist.sharding<[{"tp"}, {}]>]} : tensor<2x8xf32>
+    dist.yield %q : tensor<2x8xf32>
+  } : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %m : tensor<4x8xf32>
+}

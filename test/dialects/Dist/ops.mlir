@@ -1,5 +1,5 @@
-// RUN: sheaf-opt %s | sheaf-opt | FileCheck %s
-// RUN: sheaf-opt %s --emit-bytecode -o %t && sheaf-opt %t | FileCheck %s
+// RUN: sheaf-opt %s --allow-unregistered-dialect | sheaf-opt --allow-unregistered-dialect | FileCheck %s
+// RUN: sheaf-opt %s --allow-unregistered-dialect --emit-bytecode -o %t && sheaf-opt %t --allow-unregistered-dialect | FileCheck %s
 
 // A mesh: link classes, explicit links, device order.
 // CHECK: dist.mesh @mesh ["dp" = 4 network, "tp" = 2 nvlink, "x" = 2 link(1.0e+10, 2.0e-6)]
@@ -8,13 +8,15 @@ dist.mesh @mesh ["dp" = 4 network, "tp" = 2 nvlink, "x" = 2 link(1.0e10, 2.0e-6)
 // Shardings: sub-axes, open dimensions, priorities, blocks, partial axes.
 // CHECK-LABEL: func @shardings
 // CHECK-SAME: {dist.sharding = #dist.sharding<[{"dp":(1)2, "tp"}, {?}]>}
-// CHECK-SAME: {dist.sharding = #dist.sharding<[{"tp", ?} blocks 3 p1], sum {"dp"}>}
+// CHECK-SAME: {dist.sharding = #dist.sharding<[{"tp", ?} blocks 3 p1]>}
 func.func @shardings(
     %a: tensor<8x4xf32> {dist.sharding = #dist.sharding<[{"dp":(1)2, "tp"}, {?}]>},
-    %b: tensor<12xf32> {dist.sharding = #dist.sharding<[{"tp", ?} blocks 3 p1], sum {"dp"}>})
+    %b: tensor<12xf32> {dist.sharding = #dist.sharding<[{"tp", ?} blocks 3 p1]>})
     -> (tensor<12xf32> {dist.sharding = #dist.sharding<[{}]>}) {
   // CHECK: dist.constraint %{{.*}} <[{"dp"}, {}]> because "wish" : tensor<8x4xf32>
   %c = dist.constraint %a <[{"dp"}, {}]> because "wish" : tensor<8x4xf32>
+  // CHECK: test.partial = #dist.sharding<[{}, {}], max {"dp", "tp"}>
+  "test.op"() {test.partial = #dist.sharding<[{}, {}], max {"dp", "tp"}>} : () -> ()
   // CHECK: dist.shardings = [#dist.sharding<[{"dp"}, {}]>]
   %d = nn.exp %c {dist.shardings = [#dist.sharding<[{"dp"}, {}]>]} : tensor<8x4xf32>
   return %b : tensor<12xf32>

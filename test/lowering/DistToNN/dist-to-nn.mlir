@@ -6,11 +6,11 @@ dist.mesh @mesh ["dp" = 4 network, "tp" = 2 nvlink]
 // CHECK-NOT: dist.
 // CHECK-NOT: partial
 
-// CHECK-LABEL: func.func @reduce(%{{.*}}: tensor<4x8xf32>) -> tensor<4x8xf32>
+// CHECK-LABEL: func.func private @reduce(%{{.*}}: tensor<4x8xf32>) -> tensor<4x8xf32>
 // CHECK: exec.transfer all_reduce by sum %{{.*}} sizes [4, 2] strides [2, 1] about {axes = ["dp", "tp"], reason = {text = "why"}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
-// EXEC-LABEL: func.func @reduce(
+// EXEC-LABEL: func.func private @reduce(
 // EXEC: exec.collective all_reduce by sum reads(%{{.*}} : memref<4x8xf32>) writes(%{{.*}} : memref<4x8xf32>) sizes [4, 2] strides [2, 1] about
-func.func @reduce(%x: tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>) -> tensor<4x8xf32> {
+func.func private @reduce(%x: tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>) -> tensor<4x8xf32> {
   %y = dist.all_reduce sum %x axes ["dp", "tp"] {dist.reason = {text = "why"}} : (tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>) -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
@@ -24,10 +24,10 @@ func.func @gather(%x: tensor<4x3xf32>) -> tensor<4x10xf32> {
   return %y : tensor<4x10xf32>
 }
 
-// CHECK-LABEL: func.func @scatter
+// CHECK-LABEL: func.func private @scatter
 // CHECK: %[[P:.*]] = nn.pad %{{.*}} low [0, 0] high [0, 2]
 // CHECK: exec.transfer reduce_scatter by max %[[P]] sizes [4] strides [2] cut 4 about {{.*}} : (tensor<4x12xf32>) -> tensor<4x3xf32>
-func.func @scatter(%x: tensor<4x10xf32, #dist.partial<["dp"], max>>) -> tensor<4x3xf32> {
+func.func private @scatter(%x: tensor<4x10xf32, #dist.partial<["dp"], max>>) -> tensor<4x3xf32> {
   %y = dist.reduce_scatter max %x dim 1 axes ["dp"] : (tensor<4x10xf32, #dist.partial<["dp"], max>>) -> tensor<4x3xf32>
   return %y : tensor<4x3xf32>
 }
@@ -66,10 +66,10 @@ func.func @index() -> tensor<i32> {
   return %y : tensor<i32>
 }
 
-// CHECK-LABEL: func.func @partial
+// CHECK-LABEL: func.func private @partial
 // CHECK: nn.compare
 // CHECK: nn.select
-func.func @partial(%x: tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>> {
+func.func private @partial(%x: tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>> {
   %y = dist.make_partial sum %x axes ["tp"] : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
   return %y : tensor<4xf32, #dist.partial<["tp"], sum>>
 }

@@ -1,4 +1,7 @@
 // RUN: not sheaf-opt %s --nn-decompose=ops=softmax,soft_max 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// Nothing of nn in the module: its ops are known all the same.
+// RUN: echo "module {}" | sheaf-opt --nn-decompose=ops=softmax
+// RUN: echo "module {}" | not sheaf-opt --nn-decompose=ops=soft_max 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 // RUN: not sheaf-opt %s --nn-decompose=ops=add 2>&1 | FileCheck %s --check-prefix=SIMPLE
 
 // UNKNOWN: error: nn-decompose: option 'ops' names 'soft_max', which is no known op; expected one of nn.adamw, nn.attention,

@@ -8,7 +8,7 @@
 
 // Two heads on four devices.
 func.func @heads(
-    // expected-error@+1 {{parameter "w" is to be sharded over tp = 4 along dimension 1 (heads), which its uses do not allow; the largest divisor of 4 that they do is 2}}
+    // expected-error@+1 {{parameter "w" is to be sharded over tp = 4 along dimension 1 (heads), which its uses do not allow; nearest that they do, as all other parameters: --mesh=dp=3,tp=2}}
     %w: tensor<8x8xf32> {nn.param = #nn.param<"w", axes = [embed, heads], init = constant(0)>}) -> tensor<8x2x4xf32> {
   %0 = nn.reshape %w : tensor<8x8xf32> -> tensor<8x2x4xf32>
   return %0 : tensor<8x2x4xf32>
@@ -18,3 +18,15 @@ func.func @heads(
 
 // expected-error@+1 {{the module has a mesh already; leave out the option 'mesh' of dist-apply-strategy}}
 dist.mesh @mesh ["dp" = 2]
+
+// -----
+
+// Three heads on four devices: there is a size on either side.
+func.func @heads(
+    // expected-error@+1 {{parameter "w" is to be sharded over tp = 4 along dimension 1 (heads), which its uses do not allow; nearest that they do, as all other parameters: --mesh=dp=3,tp=3 or --mesh=dp=3,tp=6}}
+    %w: tensor<8x24xf32> {nn.param = #nn.param<"w", axes = [embed, heads], init = constant(0)>},
+    %v: tensor<36x8xf32> {nn.param = #nn.param<"v", axes = [mlp, embed], init = constant(0)>}) -> (tensor<8x6x4xf32>, tensor<36x8xf32>) {
+  %0 = nn.reshape %w : tensor<8x24xf32> -> tensor<8x6x4xf32>
+  %1 = nn.exp %v : tensor<36x8xf32>
+  return %0, %1 : tensor<8x6x4xf32>, tensor<36x8xf32>
+}

@@ -1,0 +1,22 @@
+//===- Verify.h - Partial values only where they may be ---------*- C++ -*-===//
+//
+// What dist-verify checks, for passes that take it for granted: what forgets
+// which values are partial may not be given any where they are taken as whole.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_PASSES_SHARDING_VERIFY_H
+#define SHEAF_PASSES_SHARDING_VERIFY_H
+
+#include "mlir/IR/Operation.h"
+
+namespace sheaf::sharding {
+
+/// On the program of one device: whether values that are still to be reduced
+/// are over axes of the mesh, go only into ops that may take them, and neither
+/// into an entry nor out of one. Else an error stands at the first that is not.
+mlir::LogicalResult verifyPartialValues(mlir::Operation *root);
+
+} // namespace sheaf::sharding
+
+#endif // SHEAF_PASSES_SHARDING_VERIFY_H
