@@ -393,11 +393,6 @@ LogicalResult ManualOp::verify() {
         return complain() << "has a sharding that is partial, expected one "
                              "that is not; reduce "
                              "it in the body, for instance by dist.all_reduce";
-      for (DimAttr dim : sharding.getDims())
-        if (dim.getOpen())
-          return complain() << "has a sharding with '?', expected all of its "
-                               "axes: the body is "
-                               "written for them";
     }
     return success();
   };
