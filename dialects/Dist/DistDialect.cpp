@@ -1,6 +1,7 @@
 //===- DistDialect.cpp - Registration and the helpers of Dist.h -----------===//
 
 #include "dialects/Dist/Dist.h"
+#include "dialects/NN/NN.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Transforms/InliningUtils.h"
 
@@ -19,6 +20,21 @@ struct DistInliner : DialectInlinerInterface {
     return true;
   }
 };
+
+/// What is asked of a value is asked of its gradient, too.
+struct ConstraintGradient
+    : sheaf::nn::GradientOpInterface::ExternalModel<ConstraintGradient,
+                                                    ConstraintOp> {
+  void buildGradient(Operation *op, sheaf::nn::Gradients &gradients) const {
+    auto constraint = cast<ConstraintOp>(op);
+    Value gradient = gradients.ofResult();
+    if (gradients.needs(0))
+      gradients.set(0, ConstraintOp::create(gradients.builder, gradients.loc,
+                                            gradient.getType(), gradient,
+                                            constraint.getSharding(),
+                                            constraint.getBecauseAttr()));
+  }
+};
 } // namespace
 
 void DistDialect::initialize() {
@@ -28,6 +44,7 @@ void DistDialect::initialize() {
       >();
   registerDistAttributes();
   addInterfaces<DistInliner>();
+  ConstraintOp::attachInterface<ConstraintGradient>(*getContext());
 }
 
 bool sheaf::dist::isStaticTensor(Type type) {

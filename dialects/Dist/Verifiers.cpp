@@ -7,6 +7,7 @@
 #include "support/Nearest.h"
 #include "support/WordAssembly.h"
 #include "llvm/ADT/SmallSet.h"
+#include <numeric>
 #include <set>
 
 using namespace mlir;
@@ -445,11 +446,6 @@ LogicalResult ManualOp::verify() {
         return complain() << "has a sharding that is partial, expected one "
                              "that is not; reduce "
                              "it in the body, for instance by dist.all_reduce";
-      for (DimAttr dim : sharding.getDims())
-        if (dim.getOpen())
-          return complain() << "has a sharding with '?', expected all of its "
-                               "axes: the body is "
-                               "written for them";
     }
     return success();
   };
@@ -657,14 +653,51 @@ LogicalResult AllToAllOp::verify() {
 }
 
 SmallVector<AxisAttr> PermuteOp::getGroupAxes() {
-  SmallVector<AxisAttr> axes;
+  // The two sides may cut an axis in different ways. What they use of it, as
+  // ranges of strides from outside, is put together: no place twice.
+  struct Range {
+    StringAttr name;
+    int64_t begin, end;
+  };
+  MeshOp mesh = getMesh(*this);
+  SmallVector<Range> ranges;
+  SmallVector<StringAttr> names;
   for (auto [from, to] :
        llvm::zip_equal(getFrom().getDims(), getTo().getDims()))
     if (from != to)
       for (DimAttr dim : {from, to})
-        for (AxisAttr axis : dim.getAxes())
-          if (!llvm::is_contained(axes, axis))
-            axes.push_back(axis);
+        for (AxisAttr axis : dim.getAxes()) {
+          Range range{axis.getName(), axis.getOuter(),
+                      axis.getOuter() * mesh.getSize(axis)};
+          // Those that overlap or touch become one.
+          for (size_t i = 0; i < ranges.size();) {
+            Range other = ranges[i];
+            if (other.name != range.name || other.begin > range.end ||
+                range.begin > other.end) {
+              ++i;
+              continue;
+            }
+            range.begin = std::gcd(range.begin, other.begin);
+            range.end = std::lcm(range.end, other.end);
+            ranges.erase(ranges.begin() + i);
+            i = 0;
+          }
+          ranges.push_back(range);
+          if (!llvm::is_contained(names, axis.getName()))
+            names.push_back(axis.getName());
+        }
+  // Axes as they come first, the parts of one from outside.
+  llvm::sort(ranges, [&](const Range &a, const Range &b) {
+    return std::pair(llvm::find(names, a.name), a.begin) <
+           std::pair(llvm::find(names, b.name), b.begin);
+  });
+  SmallVector<AxisAttr> axes;
+  for (const Range &range : ranges) {
+    int64_t size = range.end / range.begin;
+    bool whole = mesh.lookup(range.name).getSize() == size;
+    axes.push_back(AxisAttr::get(getContext(), range.name,
+                                 whole ? 1 : range.begin, whole ? 0 : size));
+  }
   return axes;
 }
 

@@ -63,6 +63,9 @@ inline constexpr llvm::StringLiteral kLayoutAttr = "exec.layout";
 /// On a module: the axes of its mesh, [["dp", 4], ["tp", 2]], the outermost
 /// first.
 inline constexpr llvm::StringLiteral kMeshAttr = "exec.mesh";
+/// Beside it, where ranks do not stand in the order of their numbers: the rank
+/// at each place, array<i64: ...>.
+inline constexpr llvm::StringLiteral kDevicesAttr = "exec.devices";
 /// On a lowered kernel: the size of its index space, and the items of a task
 /// (from shapes alone).
 inline constexpr llvm::StringLiteral kExtentAttr = "exec.extent";

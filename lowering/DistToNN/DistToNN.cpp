@@ -22,7 +22,7 @@ using namespace sheaf;
 namespace {
 
 /// An axis, or a part of one, as the communicator knows it: how many places it
-/// has, and by how much the rank grows with one step along it.
+/// has, and by how much the number of the place grows with one step along it.
 struct Steps {
   int64_t size, stride;
 };
@@ -348,12 +348,6 @@ LogicalResult Lowering::lower(Operation *op) {
 
 /// What has no meaning for one rank any more must be gone.
 LogicalResult Lowering::check() {
-  if (auto devices = mesh.getDevices())
-    for (auto [i, device] : llvm::enumerate(*devices))
-      if (device != static_cast<int64_t>(i))
-        return mesh.emitOpError(
-            "has another order of devices than their numbers; ranks are "
-            "placed by the launcher, expected no `devices`");
   WalkResult result = module.walk([&](Operation *op) {
     if (isa<dist::ConstraintOp, dist::ManualOp>(op)) {
       op->emitOpError("is a wish on whole tensors; run dist-partition first");
@@ -517,6 +511,9 @@ LogicalResult Lowering::run() {
     axes.push_back(builder.getArrayAttr(
         {axis.getName(), builder.getI64IntegerAttr(axis.getSize())}));
   module->setAttr(exec::kMeshAttr, builder.getArrayAttr(axes));
+  // Groups are places; the runtime knows who stands there.
+  if (auto devices = mesh.getDevices(); devices && !llvm::is_sorted(*devices))
+    module->setAttr(exec::kDevicesAttr, builder.getDenseI64ArrayAttr(*devices));
   mesh.erase();
   return success();
 }

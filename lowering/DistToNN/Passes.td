@@ -7,7 +7,7 @@ def DistToNN : Pass<"dist-to-nn", "::mlir::ModuleOp"> {
   let description = [{
     Takes what `dist-partition` writes to code that `nn-fuse` and `nn-to-exec`
     understand. Collectives become `exec.transfer`, whose groups are sizes and
-    strides of ranks and whose shapes are exact: what does not divide is padded
+    strides of places and whose shapes are exact: what does not divide is padded
     before and cut off behind. `dist.slice`, `dist.make_partial` and
     `dist.axis_index` become nn ops on the coordinates of the rank, which every
     function that needs them gets as its last argument. Partial encodings and the

@@ -197,5 +197,9 @@ void sheaf::describeRanks(ModuleOp module, json::Object &manifest) {
           {"name", cast<StringAttr>(axis[0]).getValue()}, {"size", size}});
       ranks *= size;
     }
-  manifest["mesh"] = json::Object{{"axes", std::move(axes)}, {"ranks", ranks}};
+  json::Object mesh{{"axes", std::move(axes)}, {"ranks", ranks}};
+  if (auto devices =
+          module->getAttrOfType<DenseI64ArrayAttr>(exec::kDevicesAttr))
+    mesh["devices"] = json::Array(devices.asArrayRef());
+  manifest["mesh"] = std::move(mesh);
 }

@@ -14,6 +14,7 @@
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/sharding/Explain.h"
+#include "passes/sharding/Padding.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "llvm/ADT/SetVector.h"
@@ -281,11 +282,21 @@ struct SliceOfGather : OpRewritePattern<dist::SliceOp> {
     if (!left.empty() && !gather->hasOneUse())
       return rewriter.notifyMatchFailure(slice, "the gather has other uses");
     int64_t size = gather.getType().getDimSize(gather.getDim());
-    // Behind the end a shard may hold anything, a slice holds zeros.
+    // Behind the end a shard may hold anything, a slice holds zeros, unless
+    // nobody reads them.
     if (size % mesh.sizeOf(left.empty() ? ArrayRef<int>(cut)
                                         : ArrayRef<int>(gathered)) !=
-        0)
-      return rewriter.notifyMatchFailure(slice, "shards are padded");
+            0 &&
+        !slice->hasAttr(kAnyPaddingAttr))
+      return rewriter.notifyMatchFailure(slice,
+                                         "zeros behind the end are read");
+    // With padding the small shards of a large one may not be those of the
+    // whole.
+    int64_t had = typeOf(input).getDimSize(gather.getDim()),
+            keeps = slice.getType().getDimSize(slice.getDim());
+    if (std::max(had, keeps) !=
+        std::min(had, keeps) * mesh.sizeOf(left.empty() ? add : left))
+      return rewriter.notifyMatchFailure(slice, "shards end elsewhere");
     Value value = input;
     rewriter.setInsertionPoint(slice);
     if (!left.empty()) {

@@ -170,9 +170,9 @@ def DistOptimize : Pass<"dist-optimize", "::mlir::ModuleOp"> {
 
     - what only moves elements stands behind a narrowing cast and before a widening
       one: fewer bytes are sent;
-    - a gather of a shard and a slice of the same shard cancel out where their devices divide
-      the dimension (a slice has zeros behind the end of the tensor, a shard may have
-      anything there), and where only slices of a gathered value are used, only those are
+    - a gather of a shard and a slice of the same shard cancel out, padded ones where the
+      slice has `dist.any_padding` (else it has zeros behind the end of the tensor, where a
+      shard may have anything), and where only slices of a gathered value are used, only those are
       gathered, or, where each lies in the shard of one device, sent by that one, if that
       takes less time by the planner's account than the gather;
     - of equal collectives of one phase (forward, backward, optimizer) one is left, so

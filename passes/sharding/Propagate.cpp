@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Border.h"
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
@@ -156,6 +157,8 @@ private:
   llvm::DenseSet<Operation *> copied;
   SmallVector<Node, 0> nodes;
   llvm::DenseMap<Value, SmallVector<unsigned, 4>> nodesOf;
+  /// Of each dist.manual, what of it may be sharded further.
+  llvm::MapVector<Operation *, Border> borders;
   std::deque<State> allStates;
   llvm::DenseMap<Value, State *> states;
   /// What users wrote, by priority.
@@ -204,6 +207,10 @@ private:
           addSeed(result, sharding, site);
           close(result, sharding);
         }
+        Border border = findBorder(manual, mesh);
+        if (border.open != 0)
+          nodes.push_back(border.node);
+        borders[manual] = std::move(border);
         return;
       }
       appendNodes(op, symbols, nodes);
@@ -357,10 +364,13 @@ private:
       }
     }
     // An axis that two factors claim goes to the stronger wish only, in this
-    // op.
+    // op. What the border of a body says is of each value alone.
+    MutableArrayRef<Best> rivals(best);
+    if (isa<dist::ManualOp>(node.op))
+      rivals = rivals.take_front(borders[node.op].open);
     for (int atom = 0; atom < mesh.getNumAtoms(); ++atom) {
       int winner = -1;
-      for (auto [f, entry] : llvm::enumerate(best)) {
+      for (auto [f, entry] : llvm::enumerate(rivals)) {
         if (!llvm::is_contained(entry.sharding.axes, atom))
           continue;
         if (winner < 0 ||
@@ -368,7 +378,7 @@ private:
                 std::make_tuple(-best[winner].priority, best[winner].weight))
           winner = f;
       }
-      for (auto [f, entry] : llvm::enumerate(best)) {
+      for (auto [f, entry] : llvm::enumerate(rivals)) {
         auto *at = llvm::find(entry.sharding.axes, atom);
         if (at != entry.sharding.axes.end() && static_cast<int>(f) != winner)
           entry.sharding.axes.truncate(at - entry.sharding.axes.begin());
@@ -377,6 +387,8 @@ private:
     FactorShardings factors;
     for (Best &entry : best)
       factors.push_back(entry.conflict ? DimSharding() : entry.sharding);
+    if (isa<dist::ManualOp>(node.op))
+      keepTaken(borders[node.op], factors);
     for (auto [i, value] : llvm::enumerate(node.values)) {
       if (!value)
         continue;
@@ -406,6 +418,57 @@ private:
         proposals[value].push_back(std::move(proposal));
       }
     }
+  }
+
+  /// Open factors go without the axes that the body uses, and those behind
+  /// them.
+  static void keepTaken(const Border &border, FactorShardings &factors) {
+    for (DimSharding &open :
+         llvm::MutableArrayRef(factors).take_front(border.open)) {
+      auto *end = llvm::find_if(open.axes, [&](int atom) {
+        return llvm::is_contained(border.taken, atom);
+      });
+      open.axes.truncate(end - open.axes.begin());
+    }
+  }
+
+  /// The axes that open dimensions of a dist.manual got: those of its results,
+  /// else of its inputs.
+  SmallVector<SmallVector<int, 2>> axesInside(const Border &border) {
+    const Node &node = border.node;
+    FactorShardings factors(border.open);
+    auto hear = [&](unsigned i) {
+      if (!node.values[i])
+        return;
+      State &state = stateOf(node.values[i]);
+      for (auto [d, dim] : llvm::enumerate(node.factorsOf(i))) {
+        bool complete;
+        for (auto &[factor, own] :
+             toFactors(mesh, node.rule, dim, state.sharding.dims[d], complete))
+          if (factor < static_cast<int>(border.open) && own.blocks == 1 &&
+              own.axes.size() > factors[factor].axes.size())
+            factors[factor] = own;
+      }
+    };
+    for (unsigned i = node.numOperands; i < node.values.size(); ++i)
+      hear(i);
+    FactorShardings ofResults = factors;
+    for (unsigned i = 0; i < node.numOperands; ++i)
+      hear(i);
+    for (auto [own, result] : llvm::zip_equal(factors, ofResults))
+      if (!result.axes.empty())
+        own = result;
+    keepTaken(border, factors);
+    // Each axis once.
+    SmallVector<SmallVector<int, 2>> axes;
+    llvm::DenseSet<int> used;
+    for (DimSharding &own : factors) {
+      auto *end = llvm::find_if(
+          own.axes, [&](int atom) { return !used.insert(atom).second; });
+      own.axes.truncate(end - own.axes.begin());
+      axes.push_back(own.axes);
+    }
+    return axes;
   }
 
   llvm::SetVector<unsigned> wave(const llvm::SetVector<unsigned> &dirty) {
@@ -474,6 +537,8 @@ private:
 
 public:
   void write() {
+    for (auto &[op, border] : borders)
+      closeBorder(cast<dist::ManualOp>(op), border, axesInside(border), mesh);
     auto listOf = [&](ValueRange values) {
       SmallVector<Attribute> list;
       for (Value value : values)

@@ -1,5 +1,6 @@
 //===- Reshard.cpp - Collectives from one sharding to another -------------===//
 
+#include "passes/sharding/Padding.h"
 #include "passes/sharding/Plan.h"
 
 using namespace mlir;
@@ -179,6 +180,9 @@ Value Resharder::convert(OpBuilder &builder, Location loc, Value local,
     case planner::MoveKind::Slice:
       op = dist::SliceOp::create(builder, loc, after, local, move.dim,
                                  axesOf(move.axes));
+      // Ops that read what is behind the end put there what they need.
+      if (typeOf(*state).getDimSize(move.dim) % mesh.sizeOf(move.axes) != 0)
+        op->setAttr(kAnyPaddingAttr, builder.getUnitAttr());
       break;
     case planner::MoveKind::MakePartial:
       op = dist::MakePartialOp::create(builder, loc, after, kind, local,

@@ -36,6 +36,8 @@ std::string sheaf::describe(const Artifact &artifact) {
     axes.push_back(fmt::format("{}={}", axis.name, axis.size));
   line("ranks       {}{}", m.ranks,
        axes.empty() ? "" : fmt::format(", mesh {}", fmt::join(axes, ",")));
+  if (!m.mesh.devices.empty())
+    line("places      rank {}", fmt::join(m.mesh.devices, ", "));
   if (m.model.batch) {
     line("model       {}: batch {} x seq {}, vocab {}, {} microbatch{}",
          m.model.name, m.model.batch, m.model.sequence, m.model.vocab,

@@ -186,6 +186,16 @@ Mesh parseMesh(const Json &json) {
   if (ranks != mesh.ranks())
     fail("manifest: \"mesh\" has {} ranks, the product of its axes is {}",
          ranks, mesh.ranks());
+  if (object.find("devices")) {
+    mesh.devices = object.integers("devices", 0, ranks - 1);
+    std::vector<int64_t> sorted = mesh.devices;
+    std::sort(sorted.begin(), sorted.end());
+    if (static_cast<int64_t>(sorted.size()) != ranks ||
+        std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+      fail("manifest: \"mesh\" lists the devices {}; expected each rank from 0 "
+           "to {} once",
+           fmt::join(mesh.devices, ", "), ranks - 1);
+  }
   return mesh;
 }
 

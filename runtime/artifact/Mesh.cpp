@@ -19,10 +19,17 @@ int64_t Mesh::stride(size_t axis) const {
   return stride;
 }
 
+int64_t Mesh::placeOf(int64_t rank) const {
+  return devices.empty() ? rank
+                         : std::find(devices.begin(), devices.end(), rank) -
+                               devices.begin();
+}
+
 std::vector<int64_t> Mesh::coordinates(int64_t rank) const {
   std::vector<int64_t> all;
+  int64_t place = placeOf(rank);
   for (size_t i = 0; i < axes.size(); ++i)
-    all.push_back(rank / stride(i) % axes[i].size);
+    all.push_back(place / stride(i) % axes[i].size);
   return all;
 }
 
@@ -81,10 +88,10 @@ int64_t sheaf::partCount(const DimensionAxes &axes) {
   return count;
 }
 
-int64_t sheaf::partIndex(const DimensionAxes &axes, int64_t rank) {
+int64_t sheaf::partIndex(const DimensionAxes &axes, int64_t place) {
   int64_t index = 0;
   for (const AxisPart &axis : axes)
-    index = index * axis.size + axis.coordinate(rank);
+    index = index * axis.size + axis.coordinate(place);
   return index;
 }
 
@@ -101,12 +108,12 @@ int64_t Layout::localSize(size_t dim) const {
   return pieces * ((block + parts - 1) / parts);
 }
 
-std::vector<DimensionRange> Layout::ranges(size_t dim, int64_t rank) const {
+std::vector<DimensionRange> Layout::ranges(size_t dim, int64_t place) const {
   if (axes.empty() || partCount(axes[dim]) == 1)
     return {{0, 0, global[dim]}};
   int64_t pieces = blocksOf(dim), size = global[dim] / pieces;
   int64_t mine = localSize(dim) / pieces;
-  int64_t begin = std::min(partIndex(axes[dim], rank) * mine, size);
+  int64_t begin = std::min(partIndex(axes[dim], place) * mine, size);
   int64_t length = std::min(mine, size - begin);
   std::vector<DimensionRange> all;
   for (int64_t block = 0; length > 0 && block < pieces; ++block)
@@ -114,11 +121,11 @@ std::vector<DimensionRange> Layout::ranges(size_t dim, int64_t rank) const {
   return all;
 }
 
-bool Layout::isFirstOwner(int64_t rank) const {
-  // What of the rank is not given by its parts must be zero.
+bool Layout::isFirstOwner(int64_t place) const {
+  // What of the place is not given by its parts must be zero.
   int64_t given = 0;
   for (const DimensionAxes &dimension : axes)
     for (const AxisPart &axis : dimension)
-      given += axis.coordinate(rank) * axis.stride;
-  return given == rank;
+      given += axis.coordinate(place) * axis.stride;
+  return given == place;
 }

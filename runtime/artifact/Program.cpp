@@ -139,7 +139,7 @@ const void *Program::whole(int index, Memory &space) const {
     return isRoot() ? data(index) : nullptr;
   Communicator &comm = communicator();
   if (!isRoot()) {
-    if (layout.isFirstOwner(comm.rank))
+    if (layout.isFirstOwner(comm.place()))
       comm.sendBytesTo(0, data(index), buffer.bytes);
     return nullptr;
   }
@@ -147,19 +147,21 @@ const void *Program::whole(int index, Memory &space) const {
   space = Memory();
   space = Memory(*elementCount(layout.global) * size);
   std::vector<char> part;
-  for (int rank = 0; rank < comm.ranks(); ++rank) {
-    if (!layout.isFirstOwner(rank))
+  for (int place = 0; place < comm.ranks(); ++place) {
+    if (!layout.isFirstOwner(place))
       continue;
+    int rank = static_cast<int>(comm.mesh.rankAt(place));
     const char *from = static_cast<const char *>(data(index));
-    if (rank != 0) {
+    if (rank != comm.rank) {
       part.resize(buffer.bytes);
       comm.receiveBytesFrom(rank, part.data(), buffer.bytes);
       from = part.data();
     }
-    layout.forEachRun(rank, [&](int64_t local, int64_t global, int64_t length) {
-      std::memcpy(static_cast<char *>(space.data()) + global * size,
-                  from + local * size, length * size);
-    });
+    layout.forEachRun(
+        place, [&](int64_t local, int64_t global, int64_t length) {
+          std::memcpy(static_cast<char *>(space.data()) + global * size,
+                      from + local * size, length * size);
+        });
   }
   return space.data();
 }

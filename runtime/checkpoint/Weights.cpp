@@ -50,7 +50,7 @@ void sheaf::readPart(Program &program, int index, const SafetensorsFile &file,
   // All ones is -1: the target that no loss counts.
   if (buffer.layout.isSharded())
     std::memset(to, buffer.role == BatchRole::Targets ? 0xff : 0, buffer.bytes);
-  buffer.layout.forEachRun(program.communicator().rank,
+  buffer.layout.forEachRun(program.communicator().place(),
                            [&](int64_t local, int64_t global, int64_t length) {
                              file.readRange(tensor, buffer.type, global, length,
                                             to + local *

@@ -62,10 +62,13 @@ void checkShape(const SheafCollective &c, int64_t ranks) {
            axes[i + 1].first);
 }
 
-Group makeGroup(const SheafCollective &c, int rank) {
-  int64_t base = rank, size = 1, index = 0;
+Group makeGroup(const SheafCollective &c, const Mesh &mesh, int rank) {
+  // Axes count places; what the training loop sends goes by ranks.
+  bool isPlaced = c.channel != controlChannel;
+  int64_t self = isPlaced ? mesh.placeOf(rank) : rank;
+  int64_t base = self, size = 1, index = 0;
   for (int32_t i = 0; i < c.axis_count; ++i) {
-    int64_t at = rank / c.stride[i] % c.size[i];
+    int64_t at = self / c.stride[i] % c.size[i];
     base -= at * c.stride[i];
     size *= c.size[i];
     index = index * c.size[i] + at;
@@ -78,7 +81,8 @@ Group makeGroup(const SheafCollective &c, int rank) {
       other += rest % c.size[i] * c.stride[i];
       rest /= c.size[i];
     }
-    group.members.push_back(static_cast<int>(other));
+    group.members.push_back(
+        static_cast<int>(isPlaced ? mesh.rankAt(other) : other));
   }
   return group;
 }
@@ -265,7 +269,7 @@ int64_t Communicator::start(const SheafCollective &collective, const void *send,
   GroupKey key = keyOf(collective);
   std::shared_ptr<const Group> &group = groups[key];
   if (!group)
-    group = std::make_shared<Group>(makeGroup(collective, rank));
+    group = std::make_shared<Group>(makeGroup(collective, mesh, rank));
   check(collective, group->size(), send, receive);
 
   std::unique_ptr<Transfer> transfer = makeTransfer();

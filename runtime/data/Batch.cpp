@@ -47,7 +47,7 @@ void sheaf::fillBatch(
     Program &program,
     const std::function<const uint32_t *(int64_t)> &sampleOf) {
   const Manifest &manifest = program.manifest;
-  int64_t rank = program.communicator().rank;
+  int64_t place = program.communicator().place();
   for (int index : manifest.ofKind(BufferKind::Batch)) {
     const BufferInfo &buffer = manifest.buffers[index];
     if (!program.data(index))
@@ -64,8 +64,8 @@ void sheaf::fillBatch(
       for (int64_t row = 0; row < buffer.shape[0]; ++row)
         for (int64_t t = 0; t < buffer.shape[1]; ++t)
           set(row, t, buffer.role == BatchRole::Targets ? -1 : 0);
-    std::vector<DimensionRange> columns = buffer.layout.ranges(1, rank);
-    for (const DimensionRange &rows : buffer.layout.ranges(0, rank))
+    std::vector<DimensionRange> columns = buffer.layout.ranges(1, place);
+    for (const DimensionRange &rows : buffer.layout.ranges(0, place))
       for (int64_t i = 0; i < rows.length; ++i) {
         const uint32_t *sample = sampleOf(rows.global + i);
         for (const DimensionRange &range : columns)

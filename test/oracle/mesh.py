@@ -5,9 +5,12 @@ on the arrays of all ranks. `MeshModule(text).call_global("f", arguments)` cuts 
 arguments as the shardings of @f's arguments say, runs, and puts the results together;
 what several ranks hold of a result must be equal. `collectives` counts what was sent:
 {(kind, axes, elements of the whole tensor, element type): times}, scalars included.
+`RankModule(text, mesh_module)` runs what dist-to-nn made of the same program.
 """
 
 import collections
+import functools
+import math
 import os
 import re
 import sys
@@ -48,6 +51,24 @@ class Mesh:
             place, size = self.coordinate(rank, axis)
             index, count = index * size + place, count * size
         return index, count
+
+    def together(self, axes):
+        """Axes that use each place of `axes` once; parts that touch are one."""
+        parts = []
+        for name in dict.fromkeys(axis[0] for axis in axes):
+            ranges = sorted((outer, outer * (size or self.axes[name]))
+                            for other, outer, size in axes if other == name)
+            joined = ranges[:1]
+            for low, high in ranges[1:]:
+                last = joined[-1]
+                if low <= last[1]:
+                    joined[-1] = (math.gcd(low, last[0]), math.lcm(high, last[1]))
+                else:
+                    joined.append((low, high))
+            for low, high in joined:
+                whole = high // low == self.axes[name]
+                parts.append((name, 1, 0) if whole else (name, low, high // low))
+        return parts
 
     def group(self, rank, axes):
         """The ranks that differ from `rank` along `axes` only, in their order."""
@@ -139,7 +160,8 @@ NEUTRAL = {"sum": 0.0, "max": -np.inf, "min": np.inf}
 
 
 def reduction(op):
-    return re.search(r"(sum|max|min)", op.attributes["kind"])[1]
+    text = op.attributes["reduction" if op.name.startswith("exec.") else "kind"]
+    return re.search(r"(sum|max|min)", text)[1]
 
 
 class MeshModule(Module):
@@ -189,8 +211,8 @@ class MeshModule(Module):
                 results = self.call(op.attributes["callee"].lstrip("@"), x)
             elif op.name == "nn.microbatches":
                 results = self.loop(op, x, values)
-            elif op.name.startswith("dist."):
-                results = [getattr(self, "dist_" + op.name[5:])(op, x)]
+            elif op.name.startswith("dist.") or op.name == "exec.transfer":
+                results = [getattr(self, op.name.replace(".", "_"))(op, x)]
             else:
                 with np.errstate(all="ignore"):
                     each = [self.execute(op, [v[rank] for v in x], None) for rank in ranks]
@@ -277,7 +299,8 @@ class MeshModule(Module):
         moved = []
         for old, new in zip(before.dims, after.dims):
             if old != new:
-                moved += [axis for axis in old[0] + new[0] if axis not in moved]
+                moved += old[0] + new[0]
+        moved = self.mesh.together(moved)
         self.note(op, "permute", moved)
 
         def places(sharding, rank):
@@ -296,7 +319,9 @@ class MeshModule(Module):
 
     def dist_slice(self, op, x):
         axes = axes_of(op.attributes["axes"])
-        return [chunk(x[0][rank], number(op.attributes["dim"]), *self.mesh.index(rank, axes))
+        # Zeros behind the end, or anything.
+        fill = np.nan if "dist.any_padding" in op.attributes and x[0][0].dtype == np.float64 else 0
+        return [chunk(x[0][rank], number(op.attributes["dim"]), *self.mesh.index(rank, axes), fill)
                 for rank in range(self.mesh.ranks)]
 
     def dist_make_partial(self, op, x):
@@ -309,3 +334,76 @@ class MeshModule(Module):
         axes = axes_of(op.attributes["axes"])
         return [np.asarray(self.mesh.index(rank, axes)[0], np.int32)
                 for rank in range(self.mesh.ranks)]
+
+
+class RankModule(MeshModule):
+    """The program of a rank, behind dist-to-nn: groups are sizes and strides of ranks."""
+
+    def __init__(self, text, local):
+        Module.__init__(self, text)
+        self.mesh, self.local = local.mesh, local
+        self.collectives = collections.Counter()
+
+    def shardings(self, name, kind):
+        return self.local.shardings(name, kind)
+
+    def call_global(self, name, arguments, shapes):
+        if "exec.coordinates" in self.functions[name].attributes.get("arg_attrs", ""):
+            places = [np.asarray([self.mesh.coordinate(rank, (axis, 1, 0))[0]
+                                  for axis in self.mesh.axes], np.int32)
+                      for rank in range(self.mesh.ranks)]
+            self.coordinates = [places]
+        else:
+            self.coordinates = []
+        return super().call_global(name, arguments, shapes)
+
+    def call(self, name, arguments):
+        arguments, self.coordinates = list(arguments) + self.coordinates, []
+        return super().call(name, arguments)
+
+    def execute(self, op, operands, values):
+        if op.name.startswith("exec."):
+            raise ValueError(f"{op} is not of one rank")
+        return super().execute(op, operands, values)
+
+    def exec_transfer(self, op, x):
+        sizes = integers(op.attributes["sizes"])
+        strides = integers(op.attributes["strides"])
+        steps = list(zip(sizes, strides, strict=True))
+        kind = re.search(r"transfer (\w+)|<(\w+)>", op.attributes["kind"])
+        kind = kind[1] or kind[2]
+        cut, join = (number(op.attributes.get(name, "1")) for name in ("cut", "join"))
+        shape = Type(op.result_types[0]).shape
+        results = []
+        for rank in range(self.mesh.ranks):
+            base, mine = rank, 0
+            for size, stride in steps:
+                place = rank // stride % size
+                base, mine = base - place * stride, mine * size + place
+            group = [base]
+            for size, stride in steps:
+                group = [member + i * stride for member in group for i in range(size)]
+            if len(set(group)) != len(group) or group[mine] != rank:
+                raise ValueError(f"{op}: sizes {sizes} and strides {strides} overlap")
+            inputs = [x[0][member] for member in group]
+
+            def joined(parts):
+                return np.concatenate([part.reshape(join, -1) for part in parts], 1)
+            if kind in ("all_reduce", "reduce_scatter"):
+                value = functools.reduce(COMBINE[reduction(op)], inputs)
+                if kind == "reduce_scatter":
+                    value = value.reshape(cut, len(group), -1)[:, mine]
+            elif kind == "all_gather":
+                value = joined(inputs)
+            elif kind == "all_to_all":
+                value = joined([part.reshape(cut, len(group), -1)[:, mine] for part in inputs])
+            elif kind == "permute":
+                targets = integers(op.attributes["targets"])
+                if len(targets) != len(group):
+                    raise ValueError(f"{op}: {len(targets)} targets for {len(group)} ranks")
+                sources = [i for i, target in enumerate(targets) if target == mine]
+                value = inputs[sources[0]] if sources else np.zeros_like(inputs[mine])
+            else:
+                value = inputs[number(op.attributes["root"])]
+            results.append(value.reshape(shape))
+        return results

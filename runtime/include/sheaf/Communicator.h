@@ -114,6 +114,8 @@ public:
   const int rank;
   const Mesh mesh;
   int ranks() const { return static_cast<int>(mesh.ranks()); }
+  /// Where in the mesh this rank stands.
+  int64_t place() const { return mesh.placeOf(rank); }
   bool isRoot() const { return rank == 0; }
 
   /// As in abi.h. Throw an Error where the collective is wrong, where members

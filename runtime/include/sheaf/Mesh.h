@@ -1,9 +1,10 @@
 //===- Mesh.h - ranks, axes, and which part of a tensor a rank has -*- C++
 //-*-===//
 //
-// A mesh numbers its ranks row-major, the first axis outermost. An axis, or a
-// part of one, is its size and its stride. A sharding says, for each dimension
-// of a tensor, the axes over which it is cut, the outermost first.
+// A mesh numbers its places row-major, the first axis outermost; a rank stands
+// at each, rank i at place i unless the mesh lists others. An axis, or a part
+// of one, is its size and its stride. A sharding says, for each dimension of a
+// tensor, the axes over which it is cut, the outermost first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,15 +28,22 @@ struct MeshAxis {
 struct AxisPart {
   int64_t size, stride;
   std::string text; ///< as in a manifest
-  /// Place along the axis.
-  int64_t coordinate(int64_t rank) const { return rank / stride % size; }
+  /// How far along the axis a place of the mesh is.
+  int64_t coordinate(int64_t place) const { return place / stride % size; }
 };
 
 struct Mesh {
   std::vector<MeshAxis> axes; ///< outermost first
+  /// The rank at each place; empty: each at that of its number.
+  std::vector<int64_t> devices = {};
 
   int64_t ranks() const;
   int64_t stride(size_t axis) const;
+  int64_t rankAt(int64_t place) const {
+    return devices.empty() ? place : devices[place];
+  }
+  int64_t placeOf(int64_t rank) const;
+  /// Where a rank stands along each axis.
   std::vector<int64_t> coordinates(int64_t rank) const;
 
   /// Reads `dp` or `dp:(2)3`. Throws an Error that names the axes there are, or
@@ -50,9 +58,9 @@ struct Mesh {
 /// whole.
 using DimensionAxes = std::vector<AxisPart>;
 
-/// How many parts the axes cut a dimension into, and which of them a rank has.
+/// How many parts the axes cut a dimension into, and which of them a place has.
 int64_t partCount(const DimensionAxes &axes);
-int64_t partIndex(const DimensionAxes &axes, int64_t rank);
+int64_t partIndex(const DimensionAxes &axes, int64_t place);
 
 /// Consecutive elements along one dimension, in a rank's local part and in the
 /// whole tensor.
@@ -61,7 +69,7 @@ struct DimensionRange {
 };
 
 /// Where a tensor lies. Each dimension of size n cut into k parts has
-/// c = ceil(n / k) elements on each rank, of which rank i's are the elements
+/// c = ceil(n / k) elements at each place, of which place i's are the elements
 /// from i c on, as far as there are; the rest is padding. A dimension of
 /// several blocks is that many after one another, each cut so by itself (the
 /// microbatches of a batch, the three parts of a fused query, key and value).
@@ -77,11 +85,11 @@ struct Layout {
   /// The local size of dimension `dim`.
   int64_t localSize(size_t dim) const;
   /// The ranges of a dimension that are not padding.
-  std::vector<DimensionRange> ranges(size_t dim, int64_t rank) const;
+  std::vector<DimensionRange> ranges(size_t dim, int64_t place) const;
   /// Calls visit(local, global, length) for runs of elements that are
   /// consecutive in both: all but the padding, in order.
   template <typename Visit>
-  void forEachRun(int64_t rank, const Visit &visit) const {
+  void forEachRun(int64_t place, const Visit &visit) const {
     size_t dims = global.size(), inner = dims;
     int64_t run = 1;
     // Whole dimensions at the end are one run.
@@ -95,11 +103,11 @@ struct Layout {
     }
     std::vector<std::vector<DimensionRange>> all;
     for (size_t dim = 0; dim < inner; ++dim)
-      all.push_back(ranges(dim, rank));
+      all.push_back(ranges(dim, place));
     walk(all, 0, 0, 0, run, visit);
   }
-  /// Whether no rank below has the same part.
-  bool isFirstOwner(int64_t rank) const;
+  /// Whether no place before has the same part.
+  bool isFirstOwner(int64_t place) const;
 
 private:
   template <typename Visit>

@@ -235,18 +235,6 @@ func.func @manual_partial(%x: tensor<4x8xf32>) -> tensor<4xf32> {
 // -----
 
 dist.mesh @mesh ["tp" = 2]
-func.func @manual_open(%x: tensor<8xf32>) {
-  // expected-error@+1 {{input 0 has a sharding with '?', expected all of its axes: the body is written for them}}
-  dist.manual %x in [#dist.sharding<[{"tp", ?}]>] out [] {
-  ^bb0(%part: tensor<4xf32>):
-    dist.yield
-  } : (tensor<8xf32>) -> ()
-  return
-}
-
-// -----
-
-dist.mesh @mesh ["tp" = 2]
 func.func @manual_axis(%x: tensor<8xf32>) {
   // expected-error@+1 {{input 0 uses axis "dp", which the mesh does not have; it has "tp"}}
   dist.manual %x in [#dist.sharding<[{"dp"}]>] out [] {

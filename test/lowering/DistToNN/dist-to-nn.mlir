@@ -5,6 +5,7 @@
 dist.mesh @mesh ["dp" = 4 network, "tp" = 2 nvlink]
 // CHECK-NOT: dist.
 // CHECK-NOT: partial
+// CHECK-NOT: exec.devices
 
 // CHECK-LABEL: func.func private @reduce(%{{.*}}: tensor<4x8xf32>) -> tensor<4x8xf32>
 // CHECK: exec.transfer all_reduce by sum %{{.*}} sizes [4, 2] strides [2, 1] about {axes = ["dp", "tp"], reason = {text = "why"}} : (tensor<4x8xf32>) -> tensor<4x8xf32>

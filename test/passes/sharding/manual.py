@@ -3,6 +3,7 @@
     manual.py <sheaf-opt>
 """
 
+import itertools
 import os
 import sys
 
@@ -32,6 +33,13 @@ MANUAL = """  %p = dist.manual %e, %w in [#dist.sharding<[{"dp"}, {"tp"}]>, #dis
     %1 = dist.all_reduce sum %0 axes ["tp"] : (tensor<3x4xf64, #dist.partial<["tp"], sum>>) -> tensor<3x4xf64>
     dist.yield %1 : tensor<3x4xf64>
   }"""
+# Rows as the input has them, columns as the second factor does.
+OPEN = """  %p = dist.manual %e, %w in [#dist.sharding<[{?}, {"tp"}]>, #dist.sharding<[{"tp"}, {?}]>] out [#dist.sharding<[{?}, {?}]>] {
+  ^bb0(%a: tensor<5x2xf64>, %b: tensor<2x4xf64>):
+    %0 = nn.einsum "mk,kn->mn"(%a, %b) : (tensor<5x2xf64>, tensor<2x4xf64>) -> tensor<5x4xf64, #dist.partial<["tp"], sum>>
+    %1 = dist.all_reduce sum %0 axes ["tp"] : (tensor<5x4xf64, #dist.partial<["tp"], sum>>) -> tensor<5x4xf64>
+    dist.yield %1 : tensor<5x4xf64>
+  }"""
 SHARDINGS = ["[{}, {}]", '[{"tp"}, {"dp"}]', '[{"dp"}, {"tp"}]', '[{"dp", "tp"}, {}]']
 
 
@@ -42,9 +50,9 @@ def main():
     plain = WHOLE.replace(" {SHARDING}", "")
     whole = Module(partition.run(tool, "--mlir-print-op-generic", stdin=plain))
     expected = whole.call("f", inputs)
-    for sharding in SHARDINGS:
+    for manual, sharding in itertools.product((MANUAL, OPEN), SHARDINGS):
         text = WHOLE.replace("SHARDING", f"dist.sharding = #dist.sharding<{sharding}>")
-        text = text.replace(PRODUCT, MANUAL)
+        text = text.replace(PRODUCT, manual)
         local = MeshModule(partition.run(
             tool, "--mlir-print-op-generic",
             "--pass-pipeline=builtin.module(dist-propagate,dist-partition,canonicalize,"
@@ -52,8 +60,8 @@ def main():
         found = local.call_global("f", inputs, [np.asarray(x).shape for x in expected])
         if not all(np.allclose(a, b, rtol=1e-12, atol=1e-12) for a, b in zip(found, expected)):
             failures += 1
-            print(f"FAILED with {sharding}: {found} instead of {expected}")
-    print(f"{len(SHARDINGS)} shardings, {failures} failures")
+            print(f"FAILED with {sharding}: {found} instead of {expected}\n{manual}")
+    print(f"{2 * len(SHARDINGS)} shardings, {failures} failures")
     return 1 if failures else 0
 
 

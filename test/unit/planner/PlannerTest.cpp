@@ -502,6 +502,27 @@ TEST(Planner, CostsWhatTheShortestPathCosts) {
   }
 }
 
+TEST(Planner, MovesPartsOfAnAxisEveryWay) {
+  // An axis of 4, 8 or 6 devices that is cut in parts, alone and beside
+  // another: parts change places, which hands whole shards on.
+  std::mt19937 random(4);
+  Axis two{2, {1e-6, 1e11}}, three{3, {1e-6, 1e11}}, other{2, {1e-6, 3e11}};
+  for (const Mesh &mesh :
+       {Mesh{two, two}, Mesh{two, two, two}, Mesh{two, three}, Mesh{three, two},
+        Mesh{two, two, other}})
+    for (const Shape &shape : {Shape{8}, Shape{5}, Shape{8, 4}, Shape{5, 7}}) {
+      Case c(mesh, shape, 4);
+      size_t total = c.states.size() * c.states.size();
+      size_t wanted = isFull() ? total : std::min<size_t>(total, 120);
+      for (size_t n = 0; n < wanted; ++n) {
+        size_t pair = wanted == total ? n : random() % total;
+        checkPair(c, pair / c.states.size(), pair % c.states.size(), 0, random);
+        if (HasFatalFailure())
+          return;
+      }
+    }
+}
+
 TEST(Planner, KeepsABoundOnMemory) {
   std::mt19937 random(2);
   for (auto &[mesh, shape] : cases()) {

@@ -197,6 +197,47 @@ TEST(Communicator, MaxMinAndIntegers) {
   });
 }
 
+TEST(Communicator, GroupsAreTheListedRanks) {
+  // Place i has rank devices[i]; tp is the inner axis.
+  Mesh mesh = {{{"dp", 2}, {"tp", 2}}, {3, 1, 0, 2}};
+  EXPECT_EQ(mesh.placeOf(0), 2);
+  EXPECT_EQ(mesh.coordinates(3), (std::vector<int64_t>{0, 0}));
+  EXPECT_EQ(mesh.coordinates(2), (std::vector<int64_t>{1, 1}));
+  // By rank: those next to it along tp, and along dp.
+  const int32_t alongTp[4][2] = {{0, 2}, {3, 1}, {0, 2}, {3, 1}};
+  const int32_t alongDp[4][2] = {{3, 0}, {1, 2}, {1, 2}, {3, 0}};
+  runRanks(mesh, [&](Communicator &c) {
+    int32_t mine = c.rank, seen[2];
+    auto gather = [&](const char *axis) {
+      c.wait(c.start(over(mesh, {axis}, SHEAF_ALL_GATHER, 1, SHEAF_I32), &mine,
+                     seen));
+    };
+    gather("tp");
+    EXPECT_EQ(seen[0], alongTp[c.rank][0]);
+    EXPECT_EQ(seen[1], alongTp[c.rank][1]);
+    gather("dp");
+    EXPECT_EQ(seen[0], alongDp[c.rank][0]);
+    EXPECT_EQ(seen[1], alongDp[c.rank][1]);
+    // Large enough to go in parts.
+    std::vector<float> values(5000, static_cast<float>(c.rank)), sum(5000);
+    c.wait(c.start(over(mesh, {"tp"}, SHEAF_ALL_REDUCE, 5000), values.data(),
+                   sum.data()));
+    auto expected = static_cast<float>(alongTp[c.rank][0] + alongTp[c.rank][1]);
+    EXPECT_EQ(sum[0], expected);
+    EXPECT_EQ(sum[4999], expected);
+    // What the training loop sends goes by ranks: the root is rank 0.
+    EXPECT_EQ(c.broadcastText(c.isRoot() ? "root" : "no"), "root");
+    EXPECT_EQ(c.agreeMax(c.rank), 3);
+    int64_t sent = c.rank;
+    if (c.rank == 3)
+      c.sendBytesTo(0, &sent, sizeof sent);
+    if (c.isRoot()) {
+      c.receiveBytesFrom(3, &sent, sizeof sent);
+      EXPECT_EQ(sent, 3);
+    }
+  });
+}
+
 TEST(Communicator, CountsWhatStrategiesState) {
   Mesh mesh = mesh24();
   runRanks(mesh, [&](Communicator &c) {

@@ -142,6 +142,12 @@ TEST(Manifest, MeshesAndShardings) {
   };
   bad([](Json &j) { j["mesh"]["ranks"] = 6; },
       "has 6 ranks, the product of its axes is 8");
+  bad([](Json &j) { j["mesh"]["devices"] = {0, 1, 2, 3, 4, 5, 6, 6}; },
+      "the devices 0, 1, 2, 3, 4, 5, 6, 6; expected each rank from 0 to 7 "
+      "once");
+  bad([](Json &j) { j["mesh"]["devices"] = {1, 0}; }, "each rank from 0 to 7");
+  bad([](Json &j) { j["mesh"]["devices"] = {8, 1, 2, 3, 4, 5, 6, 7}; },
+      "from 0 to 7");
   bad([](Json &j) { j["mesh"]["axes"][1]["name"] = "dp"; }, "two axes 'dp'");
   bad([](Json &j) { j["mesh"]["axes"][1]["name"] = "a b"; },
       "expected letters");
