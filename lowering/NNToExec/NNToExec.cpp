@@ -1004,6 +1004,15 @@ bool FunctionLowering::reuseOperand(Operation *op, Value result) {
 
 void FunctionLowering::lowerFused(nn::FusedOp fused) {
   Block &body = fused.getBody().front();
+  // What is only handed on is copied: an argument, and what is yielded twice.
+  OpBuilder builder(body.getTerminator());
+  SmallPtrSet<Value, 4> yielded;
+  for (OpOperand &operand : body.getTerminator()->getOpOperands())
+    if (isa<BlockArgument>(operand.get()) ||
+        !yielded.insert(operand.get()).second)
+      operand.set(nn::ReshapeOp::create(builder, fused.getLoc(),
+                                        operand.get().getType(),
+                                        operand.get()));
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator())
     ops.push_back(&op);

@@ -205,3 +205,21 @@ func.func @streams(%key: tensor<4xi32> {nn.rng}) -> (tensor<8xf32>, tensor<8xf32
   %y = nn.random normal %key, %b : (tensor<4xi32>, tensor<i32>) -> tensor<8xf32>
   return %x, %y : tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// What a kernel only hands on is copied.
+// CHECK-LABEL: func.func @handed_on
+// CHECK: exec.launch
+// CHECK: %[[EXP:.*]] = nn.exp %[[A:.*]] :
+// CHECK: %[[SAME:.*]] = nn.reshape %[[A]]
+// CHECK: %[[AGAIN:.*]] = nn.reshape %[[EXP]]
+// CHECK: return %[[SAME]], %[[EXP]], %[[AGAIN]]
+func.func @handed_on(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0:3 = nn.fused(%x : tensor<4xf32>) -> tensor<4xf32>, tensor<4xf32>, tensor<4xf32> {
+  ^bb0(%a: tensor<4xf32>):
+    %e = nn.exp %a : tensor<4xf32>
+    nn.yield %a, %e, %e : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %0#0, %0#1, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
