@@ -206,10 +206,9 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
   return memory;
 }
 
-FailureOr<llvm::json::Object> Compilation::explainWhole() {
-  OwningOpRef<ModuleOp> copy = module.clone();
-  // Without its shardings it is the program of one device.
-  copy->walk([](Operation *op) {
+/// Without its shardings a program is that of one device.
+static void forgetShardings(ModuleOp module) {
+  module->walk([](Operation *op) {
     if (auto constraint = dyn_cast<dist::ConstraintOp>(op)) {
       constraint.getResult().replaceAllUsesWith(constraint.getInput());
       constraint.erase();
@@ -228,6 +227,11 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
       }
     }
   });
+}
+
+FailureOr<llvm::json::Object> Compilation::explainWhole() {
+  OwningOpRef<ModuleOp> copy = module.clone();
+  forgetShardings(*copy);
   CompileOptions whole = options;
   whole.mesh.clear();
   whole.dumpPhasesTo.clear();
@@ -829,6 +833,16 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (options.emit == Floor::Model)
     return writeText(path);
+  if (options.reference && floor <= Floor::Step) {
+    bool isManual =
+        module.walk([](dist::ManualOp) { return WalkResult::interrupt(); })
+            .wasInterrupted();
+    if (isManual)
+      return module.emitError(
+          "has a part that is written for one device of a mesh (dist.manual), "
+          "so there is no program of one device to compare with");
+    forgetShardings(module);
+  }
   if (floor <= Floor::Step && failed(makeStep()))
     return failure();
   if (options.emit == Floor::Step)

@@ -56,7 +56,8 @@ def Dist_ConstraintOp : Dist_Op<"constraint", [Pure, AllTypesMatch<["input", "re
   let summary = "a value whose sharding is given";
   let description = [{
     The result has the sharding that is written, whatever the input has. Axes do
-    not propagate from one to the other: what differs is communication, here.
+    not propagate from one to the other: what differs is communication, here. Its
+    gradient has the same constraint.
 
     Example:
 
@@ -85,6 +86,8 @@ def Dist_ManualOp : Dist_Op<"manual", [IsolatedFromAbove, RecursiveMemoryEffects
     an axis that no sharding at the boundary names every device holds the same. On the
     side of whole tensors it is an op like any other: inputs are brought to where it
     wants them, and its results propagate. Partitioning puts the body in its place.
+    A dimension with `?` may be sharded further, by axes that the body does not use,
+    where every op of the body passes it through; the body's shapes then shrink.
 
     Example:
 
@@ -275,7 +278,8 @@ def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
   let description = [{
     Cuts dimension `dim` in a part for each device along the axes, of ceil(n/k)
     elements, the last ones padded with zeros, and keeps this device's. No
-    communication.
+    communication. With the attribute `dist.any_padding` nobody reads the padding,
+    which may then be anything.
 
     Example:
 

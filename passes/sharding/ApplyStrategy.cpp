@@ -28,6 +28,8 @@ constexpr llvm::StringLiteral kBatchAxis = "dp";
 /// A parameter's shardings: as it is used, and with ZeRO's axes added.
 struct Parameter {
   ValueSharding used, sharded;
+  /// A user said where it lies: nothing is added but to what is its state.
+  bool isWritten = false;
   /// Of each axis, the row that asked for it.
   SmallVector<std::pair<int, const StrategyRow *>> rows;
 };
@@ -75,6 +77,9 @@ public:
       return failure();
 
     for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (isEntry(function) && failed(readWritten(function)))
+        return failure();
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
       if (isEntry(function) && failed(shardParameters(function)))
         return failure();
     for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>()))
@@ -97,6 +102,13 @@ private:
   MeshInfo mesh;
   SymbolTableCollection symbols;
   llvm::StringMap<Parameter> parameters;
+  /// What users wrote on an argument of an entry, by the buffer's kind and
+  /// name.
+  struct Written {
+    dist::ShardingAttr sharding;
+    BlockArgument argument;
+  };
+  llvm::StringMap<Written> written;
   SmallVector<int> zeroAxes;
   /// Sub-axes that the strategy uses, and those that the module did before.
   SmallVector<dist::AxisAttr> subAxes, usedAxes;
@@ -208,6 +220,75 @@ private:
     return false;
   }
 
+  /// Kind and name of the buffer that an argument of an entry is; empty where
+  /// it is none that entries share.
+  static std::string bufferOf(func::FuncOp function, unsigned argument) {
+    if (auto param =
+            function.getArgAttrOfType<nn::ParamAttr>(argument, nn::kParamAttr))
+      return ("parameter:" + param.getName().getValue()).str();
+    if (auto batch =
+            function.getArgAttrOfType<StringAttr>(argument, nn::kBatchAttr))
+      return ("batch:" + batch.getValue()).str();
+    return bufferOf(function.getArgAttr(argument, nn::kStateAttr));
+  }
+  static std::string bufferOf(Attribute kindAndName) {
+    auto pair = dyn_cast_or_null<ArrayAttr>(kindAndName);
+    if (!pair || pair.size() != 2)
+      return "";
+    return (cast<StringAttr>(pair[0]).getValue() + ":" +
+            cast<StringAttr>(pair[1]).getValue())
+        .str();
+  }
+
+  /// A buffer that several entries use is one place in memory: where a user
+  /// wrote its sharding in one of them, that holds in all.
+  LogicalResult readWritten(func::FuncOp function) {
+    for (BlockArgument argument : function.getArguments()) {
+      unsigned i = argument.getArgNumber();
+      auto sharding =
+          function.getArgAttrOfType<dist::ShardingAttr>(i, dist::kShardingAttr);
+      std::string buffer = bufferOf(function, i);
+      if (!sharding || buffer.empty())
+        continue;
+      auto [known, isNew] =
+          written.try_emplace(buffer, Written{sharding, argument});
+      const Written &other = known->second;
+      if (isNew || mesh.parse(sharding) == mesh.parse(other.sharding))
+        continue;
+      auto [kind, name] = StringRef(buffer).split(':');
+      auto entry = cast<func::FuncOp>(other.argument.getOwner()->getParentOp());
+      InFlightDiagnostic error = emitError(argument.getLoc())
+                                 << kind << " " << name << " has the sharding "
+                                 << sharding << " in @" << function.getName()
+                                 << " and " << other.sharding << " in @"
+                                 << entry.getName()
+                                 << "; entries share the buffer, so write the "
+                                    "same in both, or in one only";
+      error.attachNote(other.argument.getLoc()) << "the other is here";
+      return error;
+    }
+    return success();
+  }
+
+  /// What a user wrote of a buffer; null where nobody did. An open dimension of
+  /// a parameter may have got axes by the table; in all of them no more are
+  /// added, so that they stay the same in all entries.
+  dist::ShardingAttr writtenFor(StringRef buffer) {
+    auto known = written.find(buffer);
+    if (known == written.end())
+      return nullptr;
+    dist::ShardingAttr sharding = known->second.sharding;
+    ValueSharding now = mesh.parse(sharding);
+    if (auto [kind, name] = buffer.split(':'); kind == "parameter")
+      now = parameters[name].used;
+    SmallVector<dist::DimAttr> dims;
+    for (auto [dim, own] : llvm::zip_equal(sharding.getDims(), now.dims))
+      dims.push_back(dist::DimAttr::get(context, mesh.axesOf(own.axes),
+                                        /*open=*/false, dim.getPriority(),
+                                        own.axes.empty() ? 1 : own.blocks));
+    return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
+  }
+
   /// The argument of the callee that a call's operand becomes; null elsewhere.
   Value argumentFor(OpOperand &use) {
     auto call = dyn_cast<func::CallOp>(use.getOwner());
@@ -278,7 +359,18 @@ private:
       auto type = cast<RankedTensorType>(argument.getType());
       Parameter &entry = parameters[param.getName()];
       entry.used = ValueSharding(type.getRank());
-      for (auto [i, axis] : llvm::enumerate(param.getAxes()))
+      dist::ShardingAttr given;
+      if (auto known =
+              written.find(bufferOf(function, argument.getArgNumber()));
+          known != written.end()) {
+        given = known->second.sharding;
+        entry.used = mesh.parse(given);
+        entry.isWritten = true;
+      }
+      for (auto [i, axis] : llvm::enumerate(param.getAxes())) {
+        if (given &&
+            (!given.getDims()[i].getOpen() || !entry.used.dims[i].axes.empty()))
+          continue;
         for (const StrategyRow &row : table) {
           if (row.what != StrategyRow::Parameter || axis != StringRef(row.axis))
             continue;
@@ -295,6 +387,7 @@ private:
           for (int atom : atoms)
             entry.rows.push_back({atom, &row});
         }
+      }
       entry.sharded = addZero(type, entry.used);
       if (entry.sharded != entry.used && failed(checkZero(param, entry)))
         return failure();
@@ -600,9 +693,12 @@ private:
     return mesh.atomsOf(outerPart(row.meshAxes[0], part->second));
   }
 
-  /// ZeRO's axes behind those of the largest dimension that they divide.
+  /// ZeRO's axes behind those of the largest dimension that they divide, but
+  /// for those that it has already.
   ValueSharding addZero(RankedTensorType type, ValueSharding sharding) {
-    if (zeroAxes.empty() ||
+    SmallVector<int> axes = llvm::filter_to_vector(
+        zeroAxes, [&](int atom) { return !sharding.uses(atom); });
+    if (axes.empty() ||
         type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8) <
             options.zeroMinBytes)
       return sharding;
@@ -617,7 +713,7 @@ private:
         const DimSharding &dim = sharding.dims[i];
         int64_t size = local.getDimSize(i) / dim.blocks;
         if (pad ? !dim.axes.empty() || size == 1
-                : size % mesh.sizeOf(zeroAxes) != 0)
+                : size % mesh.sizeOf(axes) != 0)
           continue;
         if (best >= 0 && local.getDimSize(i) <= local.getDimSize(best))
           continue;
@@ -625,7 +721,7 @@ private:
         padded = pad;
       }
     if (best >= 0)
-      llvm::append_range(sharding.dims[best].axes, zeroAxes);
+      llvm::append_range(sharding.dims[best].axes, axes);
     return sharding;
   }
 
@@ -644,7 +740,9 @@ private:
 
   /// What a buffer of that kind has.
   const ValueSharding &shardingFor(const Parameter &parameter, StringRef kind) {
-    return kind == "parameter" && zero < 3 ? parameter.used : parameter.sharded;
+    return kind == "parameter" && (zero < 3 || parameter.isWritten)
+               ? parameter.used
+               : parameter.sharded;
   }
 
   /// Which rows asked for the axes of a sharding; null where none did.
@@ -672,6 +770,8 @@ private:
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
       auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (dist::ShardingAttr given = writtenFor(bufferOf(function, i)))
+        function.setArgAttr(i, dist::kShardingAttr, given);
       if (!type || function.getArgAttr(i, dist::kShardingAttr))
         continue;
       ValueSharding sharding(type.getRank());
@@ -713,6 +813,11 @@ private:
       StringRef kind;
       if (function.getResultAttr(i, dist::kShardingAttr))
         continue;
+      if (dist::ShardingAttr given = writtenFor(
+              bufferOf(function.getResultAttr(i, nn::kResultAttr)))) {
+        function.setResultAttr(i, dist::kShardingAttr, given);
+        continue;
+      }
       if (const Parameter *parameter =
               find(function.getResultAttr(i, nn::kResultAttr), kind)) {
         // That a weight is whole at the end is asked for, too: by the row that
@@ -867,7 +972,7 @@ private:
       if (!param)
         continue;
       const Parameter &parameter = parameters[param.getName()];
-      if (parameter.used == parameter.sharded)
+      if (parameter.used == parameter.sharded || parameter.isWritten)
         continue;
       bool keep = options.zero3Gathers == "keep";
       Value kept;

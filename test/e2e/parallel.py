@@ -7,12 +7,14 @@ environment all): `sheaf-run --verify` compares loss and every gradient of the f
 step with the program of one device; losses of several steps agree to 2e-6 with sgd and
 5e-6 with AdamW, norms to 2e-5; what --explain=json lists is what the runtime
 counts, by kind, axes, bytes and times; two runs and, where `mpirun` is installed, processes
-instead of threads give the same to the bit.
+instead of threads give the same to the bit. The same for shardings and constraints that are
+written in the model, and for meshes whose ranks stand in another order.
 """
 
 import collections
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -164,6 +166,94 @@ def check_buckets(session, model, strategy):
     check_counts(session, model, f"{strategy} --bucket-bytes=5000")
 
 
+# What users write in a model: on a parameter of one entry, on the batch, and constraints on
+# values of a layer, before it is differentiated.
+DECLARED = {
+    "a parameter": [('wte.weight"', "[{}, {\"tp\"}]")],
+    "parameters and batch": [('wte.weight"', "[{}, {\"dp\"}]"), ('mlp.c_fc.weight"', "[{\"tp\"}, {?}]"),
+                             ("nn.batch = \"tokens\"", "[{}, {\"dp\"}]")],
+    "constraints": [("%attn.input", '[{"dp"}, {"tp"}, {}]'), ("%mlp.input", '[{"tp"}, {}, {"dp"}]')],
+}
+DECLARED_OPTIONS = ["", "--zero=1", "--zero=3 --sequence-parallel", "--zero=2 --microbatches=2"]
+# The ranks at the places of dp=2,tp=2.
+ORDERS = [None, [3, 2, 1, 0], [2, 0, 3, 1]]
+
+
+def declare(session, model, name, changes=(), devices=None):
+    """A model with a mesh of its own, shardings in @loss alone, constraints in the layer."""
+    with open(session.path(f"{model}.mlir"), encoding="utf-8") as file:
+        text = file.read()
+    for what, sharding in changes:
+        if what.startswith("%"):
+            line = re.search(rf"\n( *){re.escape(what)} = (.*) -> (tensor<[^>]*>)\n", text)
+            free = f"\n{line[1]}{what}.free = {line[2]} -> {line[3]}\n"
+            text = text.replace(line[0], f"{free}{line[1]}{what} = dist.constraint {what}.free "
+                                         f"<{sharding}> : {line[3]}\n", 1)
+        else:
+            at = text.index(what, text.index("func.func @loss("))
+            at = text.rindex("{", 0, at) + 1
+            text = f"{text[:at]}dist.sharding = #dist.sharding<{sharding}>, {text[at:]}"
+    order = f" devices {devices}" if devices else ""
+    text = text.replace("module {", f'module {{\n  dist.mesh @mesh ["dp" = 2, "tp" = 2]{order}', 1)
+    with open(session.path(f"{name}.mlir"), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def check_declared(session, model):
+    train = [f"--data={session.path('tokens.bin')}", f"--steps={STEPS}", "--quiet", "--threads=1"]
+    one = session.compile(f"{model}.mlir", "one.sheaf", *OPTIMIZERS["adamw"])
+    base = session.train(one, *train)
+    for i, (what, changes) in enumerate(DECLARED.items()):
+        declare(session, model, "declared", changes)
+        for options in DECLARED_OPTIONS[i % 2::1 if os.environ.get("SHEAF_FULL") else 2]:
+            title = f"{model}, {what} written, {options or 'no options'}"
+            artifact = session.compile("declared.mlir", "declared.sheaf", *options.split(),
+                                       *OPTIMIZERS["adamw"])
+            rows = session.train(artifact, *train)
+            loss, norm = worst(rows, base, "loss"), worst(rows, base, "grad_norm")
+            session.check(f"{title}: losses as on one device",
+                          len(rows) == STEPS and loss <= 5e-6 and norm <= 2e-5,
+                          f"losses differ by {loss:.1e}, norms by {norm:.1e}")
+            status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
+            session.check(f"{title}: gradients as on one device", status == 0,
+                          "" if status == 0 else (out + err)[-800:])
+
+
+def check_orders(session, model, mpi):
+    """Ranks in another order do the same, bit for bit; what one saved another resumes."""
+    train = [f"--data={session.path('tokens.bin')}", "--quiet", "--threads=1"]
+    options = ["--zero=1", "--sequence-parallel"]
+    plain, weights = None, None
+    for i, devices in enumerate(ORDERS):
+        title = f"{model}, devices {devices or 'in order'}"
+        declare(session, model, "ordered", devices=devices)
+        artifact = session.compile("ordered.mlir", f"ordered{i}.sheaf", *options)
+        saved = session.path(f"ordered{i}.safetensors")
+        rows = session.train(artifact, f"--steps={STEPS}", f"--save={saved}", *train)
+        numbers = [(row["loss"], row["grad_norm"]) for row in rows]
+        with open(saved, "rb") as file:
+            content = file.read()
+        if plain is None:
+            plain, weights = numbers, content
+            session.run("sheaf-run", artifact, "--steps=4", *train,
+                        f"--checkpoint={session.path('plain.checkpoint')}")
+            continue
+        session.check(f"{title}: the same bits as in the plain order",
+                      numbers == plain and content == weights)
+        status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
+        session.check(f"{title}: gradients as on one device", status == 0,
+                      "" if status == 0 else (out + err)[-800:])
+        resumed = session.path(f"resumed{i}.safetensors")
+        folder = session.path(f"resumed{i}.checkpoint")
+        shutil.copytree(session.path("plain.checkpoint"), folder)
+        session.run("sheaf-run", artifact, f"--steps={STEPS}", *train, "--resume",
+                    f"--checkpoint={folder}", f"--save={resumed}")
+        with open(resumed, "rb") as file:
+            session.check(f"{title}: resumes what the plain order saved", file.read() == weights)
+        if mpi:
+            check_processes(session, artifact, [f"--steps={STEPS}", *train], 4, plain, title)
+
+
 def check_processes(session, artifact, train, ranks, expected, title):
     """The same artifact as processes under mpirun."""
     log = session.path("processes.jsonl")
@@ -194,7 +284,10 @@ def body(session, _):
     session.check(f"stacked, {strategy}: broadcasts are among what is counted",
                   "broadcast" in kinds, ", ".join(sorted(kinds)))
     # Without Open MPI when it was built, sheaf-run runs threads alone.
-    mpi = shutil.which("mpirun") and "MPI" in session.run("sheaf-run", "--version")
+    mpi = shutil.which("mpirun") and "libmpi" in session.try_command(
+        ["ldd", session.tool("sheaf-run")])[1]
+    check_declared(session, "gpt")
+    check_orders(session, "gpt", mpi)
     for i, (model, strategy) in enumerate(cases):
         artifact, train, expected = check(session, model, strategy, bases)
         check_counts(session, model, strategy)
