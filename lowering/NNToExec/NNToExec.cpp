@@ -1010,9 +1010,8 @@ void FunctionLowering::lowerFused(nn::FusedOp fused) {
   for (OpOperand &operand : body.getTerminator()->getOpOperands())
     if (isa<BlockArgument>(operand.get()) ||
         !yielded.insert(operand.get()).second)
-      operand.set(nn::ReshapeOp::create(builder, fused.getLoc(),
-                                        operand.get().getType(),
-                                        operand.get()));
+      operand.set(nn::ReshapeOp::create(
+          builder, fused.getLoc(), operand.get().getType(), operand.get()));
   SmallVector<Operation *> ops;
   for (Operation &op : body.without_terminator())
     ops.push_back(&op);
