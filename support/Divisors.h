@@ -1,5 +1,4 @@
-//===- Divisors.h - The nearest fit of a size that does not divide -*- C++
-//-*-===//
+//===- Divisors.h - The nearest size that divides ---------------*- C++ -*-===//
 //
 // What diagnostics suggest where a number has to divide another.
 //

@@ -1,5 +1,4 @@
-//===- Explain.h - What each collective costs, and why it is there -*- C++
-//-*-===//
+//===- Explain.h - What collectives cost, and why they are ------*- C++ -*-===//
 //
 // The collectives of a step on local tensors as a list that programs read, and
 // as a table that people do.

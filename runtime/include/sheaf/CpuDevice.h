@@ -1,5 +1,4 @@
-//===- CpuDevice.h - the device that runs on this machine's cores -*- C++
-//-*-===//
+//===- CpuDevice.h - the device of this machine's cores ---------*- C++ -*-===//
 //
 // Implements the SheafDevice of abi.h on a thread pool: launches cut into
 // tasks of `grain` items, products on OpenBLAS; and the SheafCommunicator on

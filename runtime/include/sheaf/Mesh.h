@@ -1,5 +1,4 @@
-//===- Mesh.h - ranks, axes, and which part of a tensor a rank has -*- C++
-//-*-===//
+//===- Mesh.h - which part of a tensor a rank has ---------------*- C++ -*-===//
 //
 // A mesh numbers its places row-major, the first axis outermost; a rank stands
 // at each, rank i at place i unless the mesh lists others. An axis, or a part

@@ -1,5 +1,4 @@
-//===- abi.h - the C interface between an artifact and the runtime -*- C
-//-*-===//
+//===- abi.h - what an artifact and the runtime share -------------*- C -*-===//
 //
 // An artifact is an ELF shared object. Its host code and kernels call nothing
 // but the functions of the SheafDevice and the SheafCommunicator that the
