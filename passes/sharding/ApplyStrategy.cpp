@@ -388,9 +388,9 @@ private:
             entry.rows.push_back({atom, &row});
         }
       }
-      entry.sharded = addZero(type, entry.used);
-      if (entry.sharded != entry.used && failed(checkZero(param, entry)))
+      if (failed(checkZero(param, entry)))
         return failure();
+      entry.sharded = addZero(type, entry.used);
       if (context->getRemarkEngine())
         report(argument, param, entry);
     }
