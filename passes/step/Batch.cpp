@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "passes/step/Batch.h"
+#include "dialects/Dist/Dist.h"
 #include "dialects/NN/NN.h"
 #include "passes/autodiff/LayerFunctions.h"
 #include "llvm/ADT/EquivalenceClasses.h"
@@ -102,7 +103,7 @@ private:
       join(mean.getValues(), mean.getWeights());
     if (!hasRule(op))
       return success();
-    auto rule = nn::getRule(op);
+    auto rule = ruleOf(op);
     if (failed(rule)) // Checked later: only an error where it has samples.
       return success();
     SmallVector<std::optional<Dim>> first(rule->factors.size());
@@ -170,6 +171,12 @@ private:
                        resultsOf(set->weightGradient), results)));
   }
 
+  /// A constraint changes no value, so its dimensions are those of its input.
+  static FailureOr<nn::ShardingRule> ruleOf(Operation *op) {
+    return isa<dist::ConstraintOp>(op) ? nn::getElementwiseRule(op)
+                                       : nn::getRule(op);
+  }
+
   /// Ops whose dimensions are joined, and checked, by rule.
   static bool hasRule(Operation *op) {
     return !isa<func::CallOp, func::ReturnOp, nn::StepMeanOp, nn::StepSumOp>(
@@ -183,7 +190,7 @@ private:
     };
     if (!hasRule(op))
       return success();
-    auto rule = nn::getRule(op);
+    auto rule = ruleOf(op);
     if (failed(rule)) {
       if (llvm::any_of(op->getOperands(),
                        [&](Value v) { return hasSamples(v); }) ||
@@ -297,7 +304,7 @@ private:
   }
 
   LogicalResult rewriteRule(Operation *op) {
-    auto rule = nn::getRule(op);
+    auto rule = ruleOf(op);
     if (failed(rule))
       return failure();
     SmallVector<bool> samples(rule->factors.size());

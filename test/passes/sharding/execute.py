@@ -166,6 +166,8 @@ ROWS = [
         ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
                                                  tokens(3, 1, 1))))}),
     # Two key heads on four devices: each is on two, their gradients are summed.
+    # Two key heads on four devices: shards are handed on.
+    ("llama", "mesh=tp=4 sequence-parallel", 1, "step", None),
     ("llama", "mesh=tp=4", 1, "gradients", {
         ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
                                                  tokens(3, 1, 1)))),
@@ -214,10 +216,12 @@ def explained(bin_dir, step, strategy, entry, bucket_bytes=0, exact=True):
         found[entry["kind"], tuple(entry["axes"]), entry["elements"], entry["dtype"]] += \
             entry["count"]
         if not entry.get("purpose"):
-            # What a ring sends; padding comes to it where sizes do not divide.
+            # What a ring sends, of a permute all; padding comes to it where sizes do not
+            # divide.
             group, size = entry["group"], {"f32": 4, "i32": 4, "f64": 8}[entry["dtype"]]
-            bytes = entry["elements"] * size * (group - 1) / group * \
-                (2 if entry["kind"] == "all-reduce" else 1)
+            bytes = entry["elements"] * size * \
+                {"all-reduce": 2 * (group - 1) / group, "permute": 1}.get(
+                    entry["kind"], (group - 1) / group)
             if not bytes * (1 - 1e-9) <= entry["wire_bytes"] <= bytes + group * size * 1e3 or \
                     (exact and abs(entry["wire_bytes"] - bytes) > 1e-6):
                 raise ValueError(f"{entry['wire_bytes']} bytes of {entry}, expected {bytes}")
