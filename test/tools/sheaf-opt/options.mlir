@@ -24,7 +24,7 @@
 
 // Each option that help lists is compared with mlir-opt's, or in this file. Another one, as of a
 // library that came along, is in neither.
-// RUN: %python %S/Inputs/same.py sheaf-opt mlir-opt %s %S/plugins.test | FileCheck %s --check-prefix=SAME
+// RUN: %python %S/Inputs/same.py %sheaf_bin/sheaf-opt mlir-opt %s %S/plugins.test | FileCheck %s --check-prefix=SAME
 // SAME-NOT: BAD
 // SAME: {{[6-9][0-9]}} options, {{[4-9][0-9]}} compared, 0 bad
 
