@@ -47,75 +47,6 @@ Element ofAttribute(Attribute attribute) {
                                            : bits.getSExtValue());
 }
 
-bool compare(arith::CmpFPredicate predicate, double a, double b) {
-  using P = arith::CmpFPredicate;
-  bool unordered = std::isnan(a) || std::isnan(b);
-  switch (predicate) {
-  case P::AlwaysFalse:
-    return false;
-  case P::AlwaysTrue:
-    return true;
-  case P::OEQ:
-    return a == b;
-  case P::OGT:
-    return a > b;
-  case P::OGE:
-    return a >= b;
-  case P::OLT:
-    return a < b;
-  case P::OLE:
-    return a <= b;
-  case P::ONE:
-    return !unordered && a != b;
-  case P::ORD:
-    return !unordered;
-  case P::UEQ:
-    return unordered || a == b;
-  case P::UGT:
-    return unordered || a > b;
-  case P::UGE:
-    return unordered || a >= b;
-  case P::ULT:
-    return unordered || a < b;
-  case P::ULE:
-    return unordered || a <= b;
-  case P::UNE:
-    return unordered || a != b;
-  case P::UNO:
-    return unordered;
-  }
-  return false;
-}
-
-bool compare(arith::CmpIPredicate predicate, int64_t a, int64_t b,
-             unsigned width) {
-  using P = arith::CmpIPredicate;
-  uint64_t u = withoutSign(a, width), v = withoutSign(b, width);
-  switch (predicate) {
-  case P::eq:
-    return a == b;
-  case P::ne:
-    return a != b;
-  case P::slt:
-    return a < b;
-  case P::sle:
-    return a <= b;
-  case P::sgt:
-    return a > b;
-  case P::sge:
-    return a >= b;
-  case P::ult:
-    return u < v;
-  case P::ule:
-    return u <= v;
-  case P::ugt:
-    return u > v;
-  case P::uge:
-    return u >= v;
-  }
-  return false;
-}
-
 /// An op on numbers; nothing where it is not known.
 std::optional<Element> scalar(Operation *op, ArrayRef<Element> x) {
   unsigned width =
@@ -212,11 +143,14 @@ std::optional<Element> scalar(Operation *op, ArrayRef<Element> x) {
       })
       .Case([&](arith::SelectOp) { return x[0].i ? x[1] : x[2]; })
       .Case([&](arith::CmpFOp test) {
-        return ofInteger(compare(test.getPredicate(), x[0].f, x[1].f));
+        return ofInteger(arith::applyCmpPredicate(
+            test.getPredicate(), APFloat(x[0].f), APFloat(x[1].f)));
       })
       .Case([&](arith::CmpIOp test) {
-        return ofInteger(compare(test.getPredicate(), x[0].i, x[1].i,
-                                 widthOf(test.getLhs().getType())));
+        unsigned bits = widthOf(test.getLhs().getType());
+        return ofInteger(arith::applyCmpPredicate(
+            test.getPredicate(), APInt(bits, withoutSign(x[0].i, bits)),
+            APInt(bits, withoutSign(x[1].i, bits))));
       })
       .Default([](Operation *) { return std::nullopt; });
 }

@@ -353,18 +353,6 @@ LogicalResult Lowering::check() {
       op->emitOpError("is a wish on whole tensors; run dist-partition first");
       return WalkResult::interrupt();
     }
-    auto function = dyn_cast<func::FuncOp>(op);
-    SmallVector<Type> types(op->getResultTypes());
-    if (function)
-      llvm::append_range(types, function.getArgumentTypes());
-    for (Type type : types)
-      if (isa<BaseMemRefType>(type)) {
-        op->emitOpError("has a value of type ")
-            << type
-            << ", expected a program on tensors; buffers come behind, by "
-               "nn-to-exec";
-        return WalkResult::interrupt();
-      }
     if (op->hasAttr(dist::kShardingsAttr)) {
       op->emitError(
           "is on whole tensors with shardings; run dist-partition first");
@@ -522,7 +510,8 @@ namespace {
 struct DistToNN : sheaf::impl::DistToNNBase<DistToNN> {
   void runOnOperation() override {
     // Behind this pass nothing tells a value that is still to be reduced.
-    if (failed(sharding::verifyPartialValues(getOperation())))
+    if (failed(sharding::verifyOnTensors(getOperation(), getArgument())) ||
+        failed(sharding::verifyPartialValues(getOperation())))
       return signalPassFailure();
     // Without a mesh there is one device and nothing of dist.
     if (dist::MeshOp mesh = dist::getMesh(getOperation()))

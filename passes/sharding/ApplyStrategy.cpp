@@ -220,6 +220,17 @@ private:
     return false;
   }
 
+  /// Calls visit(argument, parameter) for the parameters of all entries.
+  void forEachParameter(
+      llvm::function_ref<void(BlockArgument, nn::ParamAttr)> visit) {
+    for (func::FuncOp function : module.getOps<func::FuncOp>())
+      if (isEntry(function))
+        for (BlockArgument argument : function.getArguments())
+          if (auto param = function.getArgAttrOfType<nn::ParamAttr>(
+                  argument.getArgNumber(), nn::kParamAttr))
+            visit(argument, param);
+  }
+
   /// Kind and name of the buffer that an argument of an entry is; empty where
   /// it is none that entries share.
   static std::string bufferOf(func::FuncOp function, unsigned argument) {
@@ -567,23 +578,16 @@ private:
     SmallVector<int> atoms = mesh.atomsOf(axis);
     if (!shardDim(argument, dim, atoms))
       return false;
-    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-      if (!isEntry(function))
-        continue;
-      for (BlockArgument other : function.getArguments()) {
-        auto param = function.getArgAttrOfType<nn::ParamAttr>(
-            other.getArgNumber(), nn::kParamAttr);
-        if (!param)
-          continue;
-        for (auto [i, name] : llvm::enumerate(param.getAxes()))
-          for (const StrategyRow &row : table)
-            if (row.what == StrategyRow::Parameter && !row.shared &&
-                name == StringRef(row.axis) && row.meshAxes.size() == 1 &&
-                row.meshAxes[0] == axis && !shardDim(other, i, atoms))
-              return false;
-      }
-    }
-    return true;
+    bool fits = true;
+    forEachParameter([&](BlockArgument other, nn::ParamAttr param) {
+      for (auto [i, name] : llvm::enumerate(param.getAxes()))
+        for (const StrategyRow &row : table)
+          if (row.what == StrategyRow::Parameter && !row.shared &&
+              name == StringRef(row.axis) && row.meshAxes.size() == 1 &&
+              row.meshAxes[0] == axis)
+            fits &= shardDim(other, i, atoms).has_value();
+    });
+    return fits;
   }
 
   /// The nearest sizes of the axis, below and above, with which all parameters
@@ -653,23 +657,15 @@ private:
           row.meshAxes.size() != 1)
         continue;
       int64_t part = 0;
-      for (func::FuncOp function : module.getOps<func::FuncOp>()) {
-        if (!isEntry(function) || part > 0)
-          continue;
-        for (BlockArgument argument : function.getArguments()) {
-          auto param = function.getArgAttrOfType<nn::ParamAttr>(
-              argument.getArgNumber(), nn::kParamAttr);
-          if (!param)
+      forEachParameter([&](BlockArgument argument, nn::ParamAttr param) {
+        for (auto [i, axis] : llvm::enumerate(param.getAxes())) {
+          if (axis != StringRef(row.axis) ||
+              shardDim(argument, i, atomsOf(row.meshAxes)))
             continue;
-          for (auto [i, axis] : llvm::enumerate(param.getAxes())) {
-            if (axis != StringRef(row.axis) ||
-                shardDim(argument, i, atomsOf(row.meshAxes)))
-              continue;
-            int64_t largest = largestPart(argument, i, row.meshAxes[0]);
-            part = part == 0 ? largest : std::min(part, largest);
-          }
+          int64_t largest = largestPart(argument, i, row.meshAxes[0]);
+          part = part == 0 ? largest : std::min(part, largest);
         }
-      }
+      });
       if (part == 0)
         continue;
       sharedParts[&row] = part;

@@ -12,6 +12,7 @@
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
+#include "passes/sharding/Verify.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -613,29 +614,7 @@ struct DistPropagate : sheaf::impl::DistPropagateBase<DistPropagate> {
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh))
       return signalPassFailure();
-    // Buffers have no shardings, and what is between them and tensors no rule.
-    WalkResult found = getOperation().walk([](Operation *op) {
-      for (Type type : op->getResultTypes())
-        if (isa<BaseMemRefType>(type)) {
-          op->emitOpError("gives ")
-              << type
-              << "; dist-propagate expects a program on tensors, before "
-                 "nn-to-exec";
-          return WalkResult::interrupt();
-        }
-      auto function = dyn_cast<func::FuncOp>(op);
-      for (auto [i, type] : llvm::enumerate(
-               function ? function.getArgumentTypes() : ArrayRef<Type>()))
-        if (isa<BaseMemRefType>(type)) {
-          op->emitOpError("has argument ")
-              << i << " of type " << type
-              << "; dist-propagate expects a program on tensors, before "
-                 "nn-to-exec";
-          return WalkResult::interrupt();
-        }
-      return WalkResult::advance();
-    });
-    if (found.wasInterrupted())
+    if (failed(sharding::verifyOnTensors(getOperation(), getArgument())))
       return signalPassFailure();
     bool keeps = keepOrigins || !why.empty();
     // Each round splits functions whose calls differ.

@@ -166,3 +166,25 @@ struct DistVerify : sheaf::impl::DistVerifyBase<DistVerify> {
 LogicalResult sharding::verifyPartialValues(Operation *root) {
   return Checker(root).run(root);
 }
+
+LogicalResult sharding::verifyOnTensors(Operation *root, StringRef pass) {
+  WalkResult found = root->walk([&](Operation *op) {
+    auto check = [&](Type type, const Twine &what) -> LogicalResult {
+      if (!isa<BaseMemRefType>(type))
+        return success();
+      return op->emitOpError()
+             << what << type << "; " << pass
+             << " expects a program on tensors, before nn-to-exec";
+    };
+    for (Type type : op->getResultTypes())
+      if (failed(check(type, "gives ")))
+        return WalkResult::interrupt();
+    auto function = dyn_cast<func::FuncOp>(op);
+    for (auto [i, type] : llvm::enumerate(function ? function.getArgumentTypes()
+                                                   : ArrayRef<Type>()))
+      if (failed(check(type, "has argument " + Twine(i) + " of type ")))
+        return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return failure(found.wasInterrupted());
+}

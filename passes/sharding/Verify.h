@@ -1,7 +1,8 @@
 //===- Verify.h - Partial values only where they may be ---------*- C++ -*-===//
 //
 // What dist-verify checks, for passes that take it for granted: what forgets
-// which values are partial may not be given any where they are taken as whole.
+// which values are partial may not be given any where they are taken as whole;
+// and that a program is on tensors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,11 @@ namespace sheaf::sharding {
 /// are over axes of the mesh, go only into ops that may take them, and neither
 /// into an entry nor out of one. Else an error stands at the first that is not.
 mlir::LogicalResult verifyPartialValues(mlir::Operation *root);
+
+/// Whether the program is on tensors: buffers have no shardings. Else an error
+/// stands at the first op or function with a memref, and names `pass`.
+mlir::LogicalResult verifyOnTensors(mlir::Operation *root,
+                                    llvm::StringRef pass);
 
 } // namespace sheaf::sharding
 

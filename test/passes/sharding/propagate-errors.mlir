@@ -1,6 +1,7 @@
 // RUN: sheaf-opt %s --split-input-file --verify-diagnostics --dist-propagate
 // RUN: not sheaf-opt %s --split-input-file --dist-to-nn 2>&1 | FileCheck %s --check-prefix=NN
-// NN: has a value of type 'memref<8xf32>', expected a program on tensors; buffers come behind, by nn-to-exec
+// NN: has argument 0 of type 'memref<8xf32>'; dist-to-nn expects a program on tensors, before nn-to-exec
+// NN: gives 'memref<8xf32>'; dist-to-nn expects a program on tensors, before nn-to-exec
 
 // Buffers have no shardings.
 dist.mesh @mesh ["dp" = 2]

@@ -485,20 +485,25 @@ std::vector<std::pair<Mesh, Shape>> cases() {
           {{slow2, fast2, fast4}, {16, 8, 8}},
           {{slow2, slow3, fast2}, {6, 5, 12}}};
 }
+/// Pairs of states, each once in the full suite, else at most `most` at random.
+void checkPairs(Case c, size_t most, std::mt19937 &random) {
+  size_t total = c.states.size() * c.states.size();
+  size_t wanted = isFull() ? total : std::min(total, most);
+  for (size_t n = 0; n < wanted; ++n) {
+    size_t pair = wanted == total ? n : random() % total;
+    checkPair(c, pair / c.states.size(), pair % c.states.size(), 0, random);
+    if (testing::Test::HasFatalFailure())
+      return;
+  }
+}
 } // namespace
 
 TEST(Planner, CostsWhatTheShortestPathCosts) {
   std::mt19937 random(1);
   for (auto &[mesh, shape] : cases()) {
-    Case c(mesh, shape, 4);
-    size_t total = c.states.size() * c.states.size();
-    size_t wanted = isFull() ? total : std::min<size_t>(total, 150);
-    for (size_t n = 0; n < wanted; ++n) {
-      size_t pair = wanted == total ? n : random() % total;
-      checkPair(c, pair / c.states.size(), pair % c.states.size(), 0, random);
-      if (HasFatalFailure())
-        return;
-    }
+    checkPairs(Case(mesh, shape, 4), 150, random);
+    if (HasFatalFailure())
+      return;
   }
 }
 
@@ -511,15 +516,9 @@ TEST(Planner, MovesPartsOfAnAxisEveryWay) {
        {Mesh{two, two}, Mesh{two, two, two}, Mesh{two, three}, Mesh{three, two},
         Mesh{two, two, other}})
     for (const Shape &shape : {Shape{8}, Shape{5}, Shape{8, 4}, Shape{5, 7}}) {
-      Case c(mesh, shape, 4);
-      size_t total = c.states.size() * c.states.size();
-      size_t wanted = isFull() ? total : std::min<size_t>(total, 120);
-      for (size_t n = 0; n < wanted; ++n) {
-        size_t pair = wanted == total ? n : random() % total;
-        checkPair(c, pair / c.states.size(), pair % c.states.size(), 0, random);
-        if (HasFatalFailure())
-          return;
-      }
+      checkPairs(Case(mesh, shape, 4), 120, random);
+      if (HasFatalFailure())
+        return;
     }
 }
 
