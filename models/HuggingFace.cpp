@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "models/Models.h"
+#include "support/Shown.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
@@ -135,13 +136,7 @@ std::string text(const json::Value &value) {
     os << llvm::format("%.15g", *number);
   else
     os << value;
-  // A whole object would hide the message.
-  constexpr size_t kLongest = 60;
-  if (result.size() > kLongest) {
-    result.resize(kLongest);
-    result += "...";
-  }
-  return result;
+  return sheaf::shown(result);
 }
 
 bool isSame(const json::Value &a, const json::Value &b) {

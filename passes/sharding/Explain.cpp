@@ -9,6 +9,7 @@
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
+#include "support/Shown.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -463,17 +464,10 @@ void sharding::printCollectives(const llvm::json::Array &collectives,
   os << scalars << " reductions of scalars\n";
 }
 
-/// A text as errors show it, whatever its length.
-static std::string shown(std::string text) {
-  constexpr size_t most = 60;
-  return text.size() <= most
-             ? text
-             : llvm::json::fixUTF8(StringRef(text).take_front(most)) + "...";
-}
-static std::string shown(const llvm::json::Value &value) {
+static std::string shownValue(const llvm::json::Value &value) {
   std::string text;
   llvm::raw_string_ostream(text) << value;
-  return shown(std::move(text));
+  return shown(text);
 }
 
 /// What is wrong with an entry of an explanation; empty where nothing is.
@@ -481,14 +475,14 @@ static std::string wrongIn(const llvm::json::Value &item) {
   using llvm::json::Value;
   const llvm::json::Object *entry = item.getAsObject();
   if (!entry)
-    return "is " + shown(item) + ", expected an object";
+    return "is " + shownValue(item) + ", expected an object";
   std::string error;
   auto has = [&](StringRef key, bool isNeeded, StringRef expected,
                  llvm::function_ref<bool(const Value &)> isRight) {
     const Value *value = entry->get(key);
     if (!error.empty() || (!value && !isNeeded) || (value && isRight(*value)))
       return;
-    error = value ? "has \"" + key.str() + "\": " + shown(*value)
+    error = value ? "has \"" + key.str() + "\": " + shownValue(*value)
                   : "has no \"" + key.str() + "\"";
     error += ", expected " + expected.str();
   };
@@ -503,11 +497,12 @@ static std::string wrongIn(const llvm::json::Value &item) {
     return number && *number >= 0 && std::isfinite(*number);
   };
   has("kind", true,
-      "all-reduce, all-gather, reduce-scatter, all-to-all, permute or "
-      "broadcast",
+      "all-reduce, all-gather, reduce-scatter, all-to-all, permute, "
+      "broadcast or send",
       [](const Value &value) {
         return llvm::is_contained({"all-reduce", "all-gather", "reduce-scatter",
-                                   "all-to-all", "permute", "broadcast"},
+                                   "all-to-all", "permute", "broadcast",
+                                   "send"},
                                   value.getAsString().value_or(""));
       });
   has("axes", true, "the names of axes", [&](const Value &value) {
@@ -560,8 +555,8 @@ llvm::Expected<llvm::json::Object> sharding::parseExplanation(StringRef text) {
       return llvm::createStringError("collective " + Twine(i) + " " + error);
   for (auto &[kind, bytes] : *all->getObject("memory"))
     if (bytes.getAsInteger().value_or(-1) < 0)
-      return llvm::createStringError("memory of kind '" + shown(kind.str()) +
-                                     "' is " + shown(bytes) +
+      return llvm::createStringError("memory of kind '" + shown(kind) +
+                                     "' is " + shownValue(bytes) +
                                      ", expected bytes, 0 or more");
   return std::move(*all);
 }

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/sharding/Origins.h"
 #include "support/Nearest.h"
+#include "support/Shown.h"
 
 using namespace mlir;
 using namespace sheaf;
@@ -20,12 +21,6 @@ static constexpr std::pair<llvm::StringLiteral, StrategyRow::What> kWords[] = {
     {"parameter", StrategyRow::Parameter}, {"batch", StrategyRow::Batch},
     {"value", StrategyRow::Value},         {"state", StrategyRow::State},
     {"gradient", StrategyRow::Gradient},   {"weight", StrategyRow::Weight}};
-
-/// A word as diagnostics show it: what is no name may be of any length.
-static std::string shown(StringRef word) {
-  constexpr size_t most = 60;
-  return word.size() <= most ? word.str() : word.take_front(most).str() + "...";
-}
 
 std::string StrategyRow::describe() const {
   std::string place = placeOf(loc);
