@@ -83,11 +83,11 @@ def fuzz(name, work, bin_dir, seconds):
         folder.mkdir(exist_ok=True)
     program = next(path for path in work.glob(f"*/**/fuzz-{name}") if path.is_file())
     command = [program, corpus, seeds(name, work, bin_dir), f"-max_total_time={seconds}",
-               "-timeout=60", "-rss_limit_mb=3000", "-max_len=20000", "-print_final_stats=1",
+               "-timeout=30", "-rss_limit_mb=3000", "-max_len=20000", "-print_final_stats=1",
                f"-artifact_prefix={found}/{name}-"]
     try:
         process = subprocess.run([str(part) for part in command], capture_output=True, text=True,
-                                 errors="replace", timeout=seconds + 900,
+                                 errors="replace", timeout=seconds + 600,
                                  env=dict(os.environ, UBSAN_OPTIONS="print_stacktrace=1"))
         errors, is_fine = process.stderr, process.returncode == 0
     except subprocess.TimeoutExpired as error:
