@@ -37,9 +37,11 @@ void eachPart(Part part, F take) {
 template <typename T>
 class TaskTable {
 public:
+  TaskTable(int32_t stages, int32_t microbatches, T initial)
+      : microbatches(microbatches),
+        entries(size_t(3) * stages * microbatches, initial) {}
   TaskTable(const Schedule &schedule, T initial)
-      : microbatches(schedule.microbatches),
-        entries(size_t(3) * schedule.stages() * microbatches, initial) {}
+      : TaskTable(schedule.stages(), schedule.microbatches, initial) {}
 
   T &at(Part part, int32_t stage, int32_t microbatch) {
     return entries[index(part, stage, microbatch)];
