@@ -10,7 +10,6 @@ namespace sheaf::schedule {
 namespace {
 
 using Position = std::pair<int32_t, int32_t>;
-constexpr Position kNowhere{-1, -1};
 
 /// Runs every rank as far as it gets, again and again.
 class Simulation {
