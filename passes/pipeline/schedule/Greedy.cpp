@@ -167,6 +167,11 @@ bool ListScheduler::run(const Policy &policy, Schedule &out, double &makespan) {
         if (microbatch != oldest &&
             bytes[rank] + taken[at(part, stage)] + kept > policy.bytes)
           continue;
+        // F, then I, then W, also where nothing is kept in between.
+        if (part != Forward &&
+            next[at(part == InputGradient ? Forward : InputGradient, stage)] <=
+                microbatch)
+          continue;
         double ready = 0;
         for (int32_t id : index.readBy(part, stage)) {
           const Value &value = pipeline.values[id];

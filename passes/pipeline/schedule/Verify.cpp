@@ -142,6 +142,47 @@ std::optional<Problem> checkCycle(const Schedule &schedule,
                    std::move(notes));
 }
 
+/// F, then I, then W, also where a stage keeps nothing from one to the other.
+std::optional<Problem> checkParts(const Schedule &schedule) {
+  TaskTable<int32_t> positions(schedule, -1);
+  for (int32_t rank = 0; rank < schedule.size(); ++rank)
+    for (size_t i = 0; i < schedule.ranks[rank].size(); ++i)
+      eachTask(schedule.ranks[rank][i], [&](const Task &task) {
+        eachPart(task.part, [&](Part part) {
+          positions.at(part, task.stage, task.microbatch) =
+              static_cast<int32_t>(i);
+        });
+      });
+  for (int32_t stage = 0; stage < schedule.stages(); ++stage)
+    for (int32_t m = 0; m < schedule.microbatches; ++m) {
+      int32_t rank = schedule.rankOf[stage];
+      const std::vector<Action> &actions = schedule.ranks[rank];
+      int32_t forward = positions.at(Part::Forward, stage, m);
+      int32_t input = positions.at(Part::InputGradient, stage, m);
+      int32_t weight = positions.at(Part::WeightGradient, stage, m);
+      bool isOne = false;
+      eachTask(actions[input], [&](const Task &task) {
+        isOne |= task == Task{Part::Backward, stage, m};
+      });
+      int32_t early = -1, late = -1;
+      if (input <= forward) {
+        early = input;
+        late = forward;
+      } else if (weight <= input && !isOne) {
+        early = weight;
+        late = input;
+      }
+      if (early >= 0)
+        return problemAt(
+            schedule, rank, early,
+            quoted(actions[early]) + " stands before, or beside, " +
+                quoted(actions[late]) +
+                ", expected F, I and W of a microbatch one after the other",
+            {remarkAt(schedule, rank, late, "this must come first")});
+    }
+  return std::nullopt;
+}
+
 /// Where one end of a transfer starts, and is waited for.
 struct TransferEnd {
   int32_t started = -1, waited = -1;
@@ -558,7 +599,10 @@ std::optional<Problem> verifyOrder(const Pipeline &pipeline,
                                    const Schedule &schedule) {
   if (std::optional<Problem> problem = checkTasks(pipeline, schedule))
     return problem;
-  return checkCycle(schedule, clockOf(pipeline, schedule));
+  if (std::optional<Problem> problem =
+          checkCycle(schedule, clockOf(pipeline, schedule)))
+    return problem;
+  return checkParts(schedule);
 }
 
 Verification verify(const Pipeline &pipeline, const Schedule &schedule,

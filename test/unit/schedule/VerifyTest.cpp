@@ -222,6 +222,28 @@ TEST(Order, IsRefusedWhereItBreaksARule) {
       "'(0F0|0B0)' itself\n");
 }
 
+/// Also where a stage keeps nothing from one part to the other.
+TEST(Order, HasFThenIThenW) {
+  Pipeline bare;
+  bare.stages.resize(1);
+  EXPECT_EQ(orderError("r0: F0 B0\n", bare), "");
+  EXPECT_EQ(orderError("r0: F0 I0 W0\n", bare), "");
+  EXPECT_EQ(
+      orderError("r0: I0 F0 W0\n", bare),
+      "f:1:5: error: '0I0' stands before, or beside, '0F0', expected F, I "
+      "and W of a microbatch one after the other\n"
+      "f:1:8: note: this must come first\n");
+  EXPECT_EQ(
+      orderError("r0: F0 W0 I0\n", bare),
+      "f:1:8: error: '0W0' stands before, or beside, '0I0', expected F, I "
+      "and W of a microbatch one after the other\n"
+      "f:1:11: note: this must come first\n");
+  EXPECT_EQ(orderError("r0: (F0|B0)\n", bare),
+            "f:1:5: error: '(0F0|0B0)' stands before, or beside, '(0F0|0B0)', "
+            "expected F, I and W of a microbatch one after the other\n"
+            "f:1:5: note: this must come first\n");
+}
+
 /// A schedule of two stages by hand; each rule is broken by a word that is left
 /// out, doubled or moved.
 TEST(Lowered, IsRefusedWhereItBreaksARule) {
