@@ -62,6 +62,9 @@ int64_t MeshOp::getNumDevices() {
   return devices;
 }
 
+/// As many ranks as an artifact may have.
+static constexpr int64_t kMostDevices = 1 << 20;
+
 LogicalResult MeshOp::verify() {
   auto module = dyn_cast_or_null<ModuleOp>((*this)->getParentOp());
   if (!module)
@@ -79,17 +82,17 @@ LogicalResult MeshOp::verify() {
     // Explanations and manifests write axes as text: dp:(2)4, dp, tp.
     StringRef name = axis.getName().getValue();
     if (name.empty() || !llvm::all_of(name, [](char c) {
-          return llvm::isAlnum(c) || c == '_' || c == '-' || c == '.';
+          return llvm::isAlnum(c) || c == '_';
         }))
       return emitOpError("has an axis named ")
              << axis.getName()
-             << ", expected letters, digits, '_', '-' and '.', as in \"dp\"";
+             << ", expected letters, digits and '_', as in \"dp\"";
     if (!names.insert(axis.getName()).second)
       return emitOpError("has two axes named ")
              << axis.getName() << ", expected each name once";
     if (__builtin_mul_overflow(total, axis.getSize(), &total) ||
-        total > std::numeric_limits<int32_t>::max())
-      return emitOpError("has more than 2147483647 devices");
+        total > kMostDevices)
+      return emitOpError("has more than ") << kMostDevices << " devices";
   }
   if (auto devices = getDevices()) {
     if (static_cast<int64_t>(devices->size()) != total)

@@ -26,13 +26,19 @@ dist.mesh @mesh ["dp" = 2 link(1.0e400, 1.0)]
 
 // -----
 
-// expected-error@+1 {{has an axis named "", expected letters, digits, '_', '-' and '.', as in "dp"}}
+// expected-error@+1 {{has an axis named "", expected letters, digits and '_', as in "dp"}}
 dist.mesh @mesh ["" = 2]
 
 // -----
 
+// No artifact has more ranks.
+// expected-error@+1 {{has more than 1048576 devices}}
+dist.mesh @mesh ["dp" = 1024, "tp" = 2048]
+
+// -----
+
 // What explanations write would be another axis, or two.
-// expected-error@+1 {{has an axis named "dp:(1)2", expected letters, digits, '_', '-' and '.', as in "dp"}}
+// expected-error@+1 {{has an axis named "dp:(1)2", expected letters, digits and '_', as in "dp"}}
 dist.mesh @mesh ["dp" = 4, "dp:(1)2" = 2]
 
 // -----
