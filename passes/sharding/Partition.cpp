@@ -1104,6 +1104,11 @@ LogicalResult checkImplicit(ModuleOp module, int64_t bound) {
           << "give %y to operand " << reader->getOperandNumber() << " of this "
           << reader->getOwner()->getName().getStringRef()
           << ", too: it reads what is moved there";
+    // A mesh that an option asked for stands where the module does.
+    if (told.size() == 1 && mesh.getLoc() == module.getLoc())
+      error.attachNote(module.getLoc())
+          << "a file with constraints has its mesh in it: write '" << mesh
+          << "' into the module and leave out --mesh";
   });
   return failure(!told.empty());
 }
