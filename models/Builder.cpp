@@ -162,7 +162,8 @@ Attribute models::Builder::describe(const Parameter &parameter) {
     axes.push_back(builder->getStringAttr(axis));
   return nn::ParamAttr::get(
       builder->getContext(), builder->getStringAttr(fullName(parameter.name)),
-      axes, init, llvm::APFloat(value), /*frozen=*/false, decay);
+      axes, init, llvm::APFloat(value), /*frozen=*/false, decay,
+      /*balance=*/llvm::APFloat(0.0));
 }
 
 models::Builder::Arguments
