@@ -103,7 +103,13 @@ LogicalResult Compilation::makeStep() {
       scalars += " " + name + "=" + value;
     bool logits =
         static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
-    if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce")) ||
+    // Experts on several devices: what is computed on them is, too.
+    std::string parts = options.expertParallel > 1 && !options.reference
+                            ? ",nn-bucket-experts{parts=" +
+                                  std::to_string(options.expertParallel) + "}"
+                            : "";
+    if (failed(runPasses("inline",
+                         "inline{default-pipeline=},symbol-dce" + parts)) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
         failed(phases.at("gradients")) ||
@@ -153,6 +159,7 @@ LogicalResult Compilation::makeDevice() {
      << " zero-min-bytes=" << options.zeroMinBytes
      << " zero3-gathers=" << options.zero3Gathers
      << " accumulate=" << options.accumulate
+     << " expert-parallel=" << options.expertParallel
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false")
      << "}";
   if (failed(runPasses("strategy", strategy)))
@@ -305,10 +312,14 @@ LogicalResult Compilation::makeExec() {
     return failure();
   module->removeAttr(kDeviceAttr);
   if (options.reference &&
-      failed(runPasses("decompose", "nn-decompose,canonicalize,cse")))
+      // The reference of sizes that are data is all work with all experts.
+      failed(runPasses("decompose", "nn-decompose{keep=expert_sort,"
+                                    "grouped_matmul,grouped_outer},"
+                                    "canonicalize,cse")))
     return failure();
   if (!options.reference &&
-      failed(runPasses("reductions", "func.func(cpu-split-reductions)")))
+      failed(runPasses("reductions", "nn-decompose{ops=route},"
+                                     "func.func(cpu-split-reductions)")))
     return failure();
   if (options.codegen.optLevel > 0 &&
       failed(runPasses("fuse",
@@ -604,6 +615,11 @@ static double countFlops(ModuleOp module) {
         for (auto &entry : sizes)
           product *= entry.second;
         flops += product;
+      } else if (auto product = dyn_cast<nn::GroupedMatmulOp>(op)) {
+        // Of as many rows as there can be.
+        RankedTensorType rows = product.getRows().getType();
+        flops += 2.0 * double(rows.getNumElements()) *
+                 double(product.getType().getShape().back());
       } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
         RankedTensorType q = attention.getQuery().getType();
         RankedTensorType v = attention.getValue().getType();

@@ -58,14 +58,18 @@ Value models::Builder::activate(StringRef name, Value a) {
 }
 
 Value models::Builder::attention(StringRef name, Value query, Value key,
-                                 Value value) {
+                                 Value value, std::optional<double> scale) {
   Value documents = model.documents ? get("documents") : Value();
   IntegerAttr window =
       model.window ? builder->getI64IntegerAttr(*model.window) : IntegerAttr();
+  // As many queries as results, each as wide as a value.
+  SmallVector<int64_t> shape(
+      cast<RankedTensorType>(query.getType()).getShape());
+  shape.back() = cast<RankedTensorType>(value.getType()).getShape().back();
   return make<nn::AttentionOp>(
-      name, query.getType(), /*lse=*/Type(), query, key, value,
+      name, floats(shape), /*lse=*/Type(), query, key, value,
       /*bias=*/Value(), documents, documents, builder->getUnitAttr(), window,
-      /*scale=*/FloatAttr());
+      scale ? number(*scale) : FloatAttr());
 }
 
 Value models::Builder::dropout(StringRef name, Value a, Value stream) {
@@ -102,7 +106,7 @@ DictionaryAttr models::Builder::attributes(StringRef name, Attribute value) {
 Parameters models::Builder::allParameters() const {
   Parameters all = embeddingParameters();
   for (int64_t layer = 0; layer < model.layers; ++layer)
-    for (Parameter parameter : blockParameters()) {
+    for (Parameter parameter : blockParameters(blockKind(layer))) {
       parameter.name =
           (layerPrefix() + Twine(layer) + "." + parameter.name).str();
       all.push_back(std::move(parameter));
@@ -133,13 +137,21 @@ int64_t models::Builder::countParameters() const {
 
 std::string models::Builder::fullName(StringRef name) const {
   // The head stands beside the trunk, not in it.
-  return name == "lm_head.weight" ? name.str() : (prefix() + name).str();
+  if (name == "lm_head.weight")
+    return name.str();
+  // Files have a tensor for each expert: the star stands for its number, which
+  // is the index in the first dimension.
+  StringRef experts = ".experts.";
+  auto [front, back] = name.split(experts);
+  std::string star = back.empty() ? "" : (experts + "*." + back).str();
+  return (prefix() + front + star).str();
 }
 
 Attribute models::Builder::describe(const Parameter &parameter) {
   nn::Init init = nn::Init::Constant;
   double value = 0;
-  bool decay = false;
+  bool decay = false, frozen = false;
+  double balance = 0;
   switch (parameter.kind) {
   case Parameter::Kind::Matrix:
     init = nn::Init::Normal, value = model.initialDeviation, decay = true;
@@ -156,13 +168,17 @@ Attribute models::Builder::describe(const Parameter &parameter) {
     break;
   case Parameter::Kind::Bias:
     break;
+  case Parameter::Kind::Balance:
+    balance = model.experts->biasRate;
+    frozen = balance == 0;
+    break;
   }
   SmallVector<StringAttr> axes;
   for (StringRef axis : parameter.axes)
     axes.push_back(builder->getStringAttr(axis));
   return nn::ParamAttr::get(
       builder->getContext(), builder->getStringAttr(fullName(parameter.name)),
-      axes, init, llvm::APFloat(value), /*frozen=*/false, decay);
+      axes, init, llvm::APFloat(value), frozen, decay, llvm::APFloat(balance));
 }
 
 models::Builder::Arguments
@@ -189,16 +205,16 @@ void models::Builder::addMaskArguments(Arguments &arguments, bool entry) {
 }
 
 func::FuncOp models::Builder::begin(StringRef name, const Arguments &arguments,
-                                    Type result, bool entry) {
+                                    TypeRange results, bool entry) {
   SmallVector<Type> types;
   SmallVector<DictionaryAttr> attributes;
   for (const Argument &argument : arguments) {
     types.push_back(argument.type);
     attributes.push_back(argument.attributes);
   }
-  auto function = func::FuncOp::create(
-      *builder, builder->getUnknownLoc(), name,
-      builder->getFunctionType(types, {result}), {}, attributes);
+  auto function = func::FuncOp::create(*builder, builder->getUnknownLoc(), name,
+                                       builder->getFunctionType(types, results),
+                                       {}, attributes);
   if (!entry)
     function.setPrivate();
   Block *body = function.addEntryBlock();
@@ -212,40 +228,50 @@ func::FuncOp models::Builder::begin(StringRef name, const Arguments &arguments,
   return function;
 }
 
-void models::Builder::end(Value result) {
-  func::ReturnOp::create(*builder, builder->getUnknownLoc(), result);
+void models::Builder::end(ValueRange results) {
+  func::ReturnOp::create(*builder, builder->getUnknownLoc(), results);
   builder->setInsertionPointAfter(builder->getInsertionBlock()->getParentOp());
 }
 
-Value models::Builder::call(StringRef name, func::FuncOp callee,
-                            ValueRange operands) {
-  return make<func::CallOp>(name, callee, operands);
+ValueRange models::Builder::call(StringRef name, func::FuncOp callee,
+                                 ValueRange operands) {
+  auto op = func::CallOp::create(*builder, builder->getUnknownLoc(), callee,
+                                 operands);
+  named(name, op.getResult(0));
+  return op.getResults();
 }
 
 //===----------------------------------------------------------------------===//
 // The module
 //===----------------------------------------------------------------------===//
 
-func::FuncOp models::Builder::buildBlock() {
+func::FuncOp models::Builder::buildBlock(unsigned kind) {
   RankedTensorType type = floats({model.batch, model.seq, model.hidden});
   DictionaryAttr none = builder->getDictionaryAttr({});
   Arguments arguments = {{"x", type, none}};
-  llvm::append_range(arguments,
-                     parameterArguments(blockParameters(), /*entry=*/false));
+  llvm::append_range(
+      arguments, parameterArguments(blockParameters(kind), /*entry=*/false));
   if (hasRotaryPositions())
     arguments.push_back({"positions", integers({model.seq}), none});
   addMaskArguments(arguments, /*entry=*/false);
   if (model.dropout != 0)
     arguments.push_back({"stream", integers({}), none});
 
-  func::FuncOp function = begin("block", arguments, type, /*entry=*/false);
+  SmallVector<Type> types{type};
+  if (hasStatistics(kind))
+    types.append(statistics().size(), floats({model.batch}));
+  func::FuncOp function =
+      begin(blockName(kind), arguments, types, /*entry=*/false);
   function->setAttr(nn::kLayerAttr, builder->getUnitAttr());
   function.setNoInline(true);
-  end(block(get("x")));
+  blockStatistics.clear();
+  SmallVector<Value> results{block(kind, get("x"))};
+  llvm::append_range(results, blockStatistics);
+  end(results);
   return function;
 }
 
-func::FuncOp models::Builder::buildTrunk(func::FuncOp blockFunction) {
+func::FuncOp models::Builder::buildTrunk(Blocks &blocks) {
   Arguments arguments = parameterArguments(allParameters(), /*entry=*/false);
   // The head comes after the trunk.
   if (!model.tied)
@@ -254,17 +280,20 @@ func::FuncOp models::Builder::buildTrunk(func::FuncOp blockFunction) {
                        builder->getDictionaryAttr({})});
   addMaskArguments(arguments, /*entry=*/false);
 
-  func::FuncOp function =
-      begin("hidden", arguments, floats({model.batch, model.seq, model.hidden}),
-            /*entry=*/false);
+  std::vector<Statistic> listed = statistics();
+  SmallVector<Type> types{floats({model.batch, model.seq, model.hidden})};
+  types.append(listed.size(), floats({model.batch}));
+  func::FuncOp function = begin("hidden", arguments, types, /*entry=*/false);
   if (hasRotaryPositions())
     scope["positions"] =
         make<nn::IotaOp>("positions", integers({model.seq}), 0);
   Value x = embed(get("tokens"));
+  SmallVector<Value> sums(listed.size());
   for (int64_t layer = 0; layer < model.layers; ++layer) {
     SmallVector<Value> operands = {x};
     std::string number = std::to_string(layer);
-    for (const Parameter &parameter : blockParameters())
+    unsigned kind = blockKind(layer);
+    for (const Parameter &parameter : blockParameters(kind))
       operands.push_back(
           get((layerPrefix() + number + "." + parameter.name).str()));
     if (hasRotaryPositions())
@@ -276,20 +305,33 @@ func::FuncOp models::Builder::buildTrunk(func::FuncOp blockFunction) {
       operands.push_back(get("random_key"));
       operands.push_back(integer("stream." + number, 1 + 2 * layer));
     }
-    x = call("x." + number, blockFunction, operands);
+    ValueRange results = call("x." + number, blocks.at(kind), operands);
+    x = results[0];
+    if (hasStatistics(kind))
+      for (auto [statistic, sum, value] :
+           llvm::zip_equal(listed, sums, results.drop_front()))
+        sum = sum ? add(statistic.name + "." + number, sum, value) : value;
   }
-  end(finish(x));
+  // Where no layer has any.
+  for (Value &sum : sums)
+    if (!sum)
+      sum = make<nn::ConstantOp>("none", floats({model.batch}), 0.0);
+  SmallVector<Value> results{finish(x)};
+  llvm::append_range(results, sums);
+  end(results);
   return function;
 }
 
-Value models::Builder::computeLogits(func::FuncOp trunk) {
+SmallVector<Value> models::Builder::computeLogits(func::FuncOp trunk) {
   // The trunk's arguments have the names that the entries have.
   SmallVector<Value> operands;
   for (BlockArgument argument : trunk.getArguments())
     operands.push_back(get(cast<NameLoc>(argument.getLoc()).getName()));
-  Value hidden = call("hidden", trunk, operands);
+  ValueRange hidden = call("hidden", trunk, operands);
   Value head = get(model.tied ? embeddingName() : "lm_head.weight");
-  return einsum("logits", "bse,ve->bsv", hidden, head);
+  SmallVector<Value> results{einsum("logits", "bse,ve->bsv", hidden[0], head)};
+  llvm::append_range(results, hidden.drop_front());
+  return results;
 }
 
 void models::Builder::buildLogits(func::FuncOp trunk) {
@@ -298,9 +340,10 @@ void models::Builder::buildLogits(func::FuncOp trunk) {
       {"tokens", integers({model.batch, model.seq}),
        attributes(nn::kBatchAttr, builder->getStringAttr("tokens"))});
   addMaskArguments(arguments, /*entry=*/true);
-  begin("logits", arguments, floats({model.batch, model.seq, model.vocab}),
+  begin("logits", arguments,
+        TypeRange(floats({model.batch, model.seq, model.vocab})),
         /*entry=*/true);
-  end(computeLogits(trunk));
+  end(computeLogits(trunk).front());
 }
 
 void models::Builder::buildLoss(func::FuncOp trunk) {
@@ -310,16 +353,49 @@ void models::Builder::buildLoss(func::FuncOp trunk) {
         {name.str(), integers({model.batch, model.seq}),
          attributes(nn::kBatchAttr, builder->getStringAttr(name))});
   addMaskArguments(arguments, /*entry=*/true);
-  begin("loss", arguments, floats({}), /*entry=*/true);
+  std::vector<Statistic> listed = statistics();
+  SmallVector<Type> types(1 + listed.size(), floats({}));
+  func::FuncOp function = begin("loss", arguments, types, /*entry=*/true);
 
-  Value logits = computeLogits(trunk);
+  SmallVector<Value> outputs = computeLogits(trunk);
+  Value logits = outputs.front();
   Value targets = get("targets");
   Value losses = make<nn::CrossEntropyOp>("losses", logits, targets,
                                           number(model.labelSmoothing));
   // A negative target is not counted.
   Value zero = integer("zero", 0);
   Value valid = make<nn::CompareOp>("valid", nn::Predicate::GE, targets, zero);
-  end(make<nn::StepMeanOp>("loss", losses, valid));
+  SmallVector<Value> results{make<nn::StepMeanOp>("loss", losses, valid)};
+  if (!listed.empty())
+    function.setResultAttr(0, nn::kResultAttr,
+                           builder->getStrArrayAttr({"result", "loss"}));
+  for (auto [i, statistic] : llvm::enumerate(listed)) {
+    results.push_back(overStep(statistic, outputs[1 + i], valid));
+    function.setResultAttr(
+        1 + i, nn::kResultAttr,
+        builder->getStrArrayAttr({"result", statistic.name}));
+    if (statistic.weight != 0)
+      function.setResultAttr(1 + i, "nn.weight", number(statistic.weight));
+  }
+  end(results);
+}
+
+Value models::Builder::overStep(const Statistic &statistic, Value ofSamples,
+                                Value valid) {
+  // A sample counts where it has a token that does.
+  auto called = [&](StringRef suffix) { return statistic.name + suffix.str(); };
+  Value counted = make<nn::CastOp>(called(".counted"),
+                                   floats({model.batch, model.seq}), valid);
+  Value any = make<nn::ReduceOp>(called(".any"), nn::ReduceKind::Max, counted,
+                                 ArrayRef<int64_t>{1}, /*keep=*/false);
+  Value isSample = make<nn::CastOp>(
+      called(".samples"),
+      RankedTensorType::get({model.batch}, builder->getI1Type()), any);
+  if (!statistic.isCount)
+    return make<nn::StepMeanOp>(statistic.name, ofSamples, isSample);
+  Value mean = make<nn::StepMeanOp>(called(".mean"), ofSamples, isSample);
+  Value samples = make<nn::StepSumOp>(called(".count"), floats({}), isSample);
+  return make<nn::MulOp>(statistic.name, mean, samples);
 }
 
 OwningOpRef<ModuleOp> models::Builder::build(MLIRContext &context) {
@@ -329,7 +405,11 @@ OwningOpRef<ModuleOp> models::Builder::build(MLIRContext &context) {
   OwningOpRef<ModuleOp> module =
       ModuleOp::create(opBuilder, opBuilder.getUnknownLoc());
   opBuilder.setInsertionPointToStart(module->getBody());
-  func::FuncOp trunk = buildTrunk(buildBlock());
+  Blocks blocks;
+  for (int64_t layer = 0; layer < model.layers; ++layer)
+    if (unsigned kind = blockKind(layer); !blocks.count(kind))
+      blocks[kind] = buildBlock(kind);
+  func::FuncOp trunk = buildTrunk(blocks);
   buildLogits(trunk);
   buildLoss(trunk);
   builder = nullptr;
@@ -337,7 +417,18 @@ OwningOpRef<ModuleOp> models::Builder::build(MLIRContext &context) {
 }
 
 static std::unique_ptr<models::Builder> create(const Model &model) {
-  return model.family == Family::GPT ? createGPT(model) : createLlama(model);
+  switch (model.family) {
+  case Family::GPT:
+    return createGPT(model);
+  case Family::Llama:
+    return createLlama(model);
+  case Family::Mixtral:
+  case Family::Qwen:
+    return createMixtral(model);
+  case Family::DeepSeek:
+    return createDeepSeek(model);
+  }
+  llvm_unreachable("all families are listed");
 }
 
 OwningOpRef<ModuleOp> models::build(MLIRContext &context, const Model &model) {

@@ -13,7 +13,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "models/Models.h"
 #include "llvm/ADT/StringMap.h"
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace sheaf::models {
@@ -21,7 +23,8 @@ namespace sheaf::models {
 /// A parameter. `name` is what follows `Builder::layerPrefix` or
 /// `Builder::prefix` in Hugging Face's name; it is also the name of the value.
 struct Parameter {
-  enum class Kind { Matrix, OutputMatrix, Bias, Norm };
+  /// `Balance`: a bias of the router that no gradient trains.
+  enum class Kind { Matrix, OutputMatrix, Bias, Norm, Balance };
 
   std::string name;
   Kind kind;
@@ -30,6 +33,14 @@ struct Parameter {
       axes; ///< The logical axis of each dimension.
 };
 using Parameters = std::vector<Parameter>;
+
+/// A number for each sample that the blocks of a model have beside their
+/// result: a loss of its own, or something to log.
+struct Statistic {
+  std::string name; ///< in the log
+  double weight;    ///< how much of it is added to the loss
+  bool isCount;     ///< added up over the samples of a step; else their mean
+};
 
 /// Values of a function by name.
 using Scope = llvm::StringMap<mlir::Value>;
@@ -49,17 +60,24 @@ protected:
   /// What it puts between that and the number of a layer, such as "h.".
   virtual llvm::StringRef layerPrefix() const = 0;
   virtual Parameters embeddingParameters() const = 0;
-  virtual Parameters blockParameters() const = 0;
+  virtual Parameters blockParameters(unsigned kind) const = 0;
   virtual Parameters finalParameters() const = 0;
   /// The embedding table, of which a tied head is the transpose.
   virtual llvm::StringRef embeddingName() const = 0;
   virtual bool hasRotaryPositions() const = 0;
+  /// Layers of one kind have one body.
+  virtual unsigned blockKind(int64_t) const { return 0; }
+  virtual llvm::StringRef blockName(unsigned) const { return "block"; }
+  virtual std::vector<Statistic> statistics() const { return {}; }
+  /// Whether blocks of this kind have them.
+  virtual bool hasStatistics(unsigned) const { return false; }
 
   // Each takes values from `scope`: parameters by name, and, where the model
   // has them, `positions`, `documents`, `random_key` and `stream`. Activations
-  // are [batch, seq, hidden].
+  // are [batch, seq, hidden]. A block adds to `blockStatistics` what
+  // `statistics` lists, [batch] each.
   virtual mlir::Value embed(mlir::Value tokens) = 0;
-  virtual mlir::Value block(mlir::Value x) = 0;
+  virtual mlir::Value block(unsigned kind, mlir::Value x) = 0;
   virtual mlir::Value finish(mlir::Value x) = 0;
 
   // For the families: nn ops with a name for their result.
@@ -75,9 +93,10 @@ protected:
   mlir::Value add(llvm::StringRef name, mlir::Value a, mlir::Value b);
   mlir::Value activate(llvm::StringRef name, mlir::Value a);
   /// Causal attention of [batch, seq, heads, head_dim] with the masks of the
-  /// model.
+  /// model; `scale` is that of the op where none is given.
   mlir::Value attention(llvm::StringRef name, mlir::Value query,
-                        mlir::Value key, mlir::Value value);
+                        mlir::Value key, mlir::Value value,
+                        std::optional<double> scale = std::nullopt);
   /// `a` with dropout, if the model has any; `stream` sets its random numbers
   /// apart.
   mlir::Value dropout(llvm::StringRef name, mlir::Value a, mlir::Value stream);
@@ -91,7 +110,12 @@ protected:
                            ->getResult(0));
   }
 
+  mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape);
+  mlir::RankedTensorType integers(llvm::ArrayRef<int64_t> shape);
+
   const Model &model;
+  mlir::OpBuilder *builder = nullptr;
+  llvm::SmallVector<mlir::Value> blockStatistics;
 
 private:
   struct Argument {
@@ -103,8 +127,6 @@ private:
 
   Parameters allParameters() const;
   std::string fullName(llvm::StringRef name) const;
-  mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape);
-  mlir::RankedTensorType integers(llvm::ArrayRef<int64_t> shape);
   mlir::DictionaryAttr attributes(llvm::StringRef name, mlir::Attribute value);
   mlir::Attribute describe(const Parameter &parameter);
 
@@ -114,24 +136,32 @@ private:
   void addMaskArguments(Arguments &arguments, bool entry);
   /// Starts a function and brings its arguments into scope.
   mlir::func::FuncOp begin(llvm::StringRef name, const Arguments &arguments,
-                           mlir::Type result, bool entry);
-  void end(mlir::Value result);
-  mlir::Value call(llvm::StringRef name, mlir::func::FuncOp callee,
-                   mlir::ValueRange operands);
+                           mlir::TypeRange results, bool entry);
+  void end(mlir::ValueRange results);
+  mlir::ValueRange call(llvm::StringRef name, mlir::func::FuncOp callee,
+                        mlir::ValueRange operands);
 
-  mlir::func::FuncOp buildBlock();
-  mlir::func::FuncOp buildTrunk(mlir::func::FuncOp block);
+  /// The function of a block for each kind that the model has.
+  using Blocks = std::map<unsigned, mlir::func::FuncOp>;
+  mlir::func::FuncOp buildBlock(unsigned kind);
+  mlir::func::FuncOp buildTrunk(Blocks &blocks);
   void buildLogits(mlir::func::FuncOp trunk);
   void buildLoss(mlir::func::FuncOp trunk);
   /// Calls the trunk with the arguments of the function in hand, and the head.
-  mlir::Value computeLogits(mlir::func::FuncOp trunk);
+  /// Returns the logits and the sums of the statistics over the layers.
+  llvm::SmallVector<mlir::Value> computeLogits(mlir::func::FuncOp trunk);
+  /// A statistic of the samples as a number of the step; `valid` tells tokens
+  /// from padding.
+  mlir::Value overStep(const Statistic &statistic, mlir::Value ofSamples,
+                       mlir::Value valid);
 
-  mlir::OpBuilder *builder = nullptr;
   Scope scope;
 };
 
 std::unique_ptr<Builder> createGPT(const Model &model);
 std::unique_ptr<Builder> createLlama(const Model &model);
+std::unique_ptr<Builder> createMixtral(const Model &model);
+std::unique_ptr<Builder> createDeepSeek(const Model &model);
 
 } // namespace sheaf::models
 

@@ -24,11 +24,11 @@ private:
   bool hasRotaryPositions() const override { return false; }
 
   Parameters embeddingParameters() const override;
-  Parameters blockParameters() const override;
+  Parameters blockParameters(unsigned kind) const override;
   Parameters finalParameters() const override;
 
   Value embed(Value tokens) override;
-  Value block(Value x) override;
+  Value block(unsigned kind, Value x) override;
   Value finish(Value x) override;
 
   Value normalize(StringRef name, StringRef norm, Value x);
@@ -55,7 +55,7 @@ Parameters GPT::embeddingParameters() const {
   };
 }
 
-Parameters GPT::blockParameters() const {
+Parameters GPT::blockParameters(unsigned) const {
   int64_t h = model.hidden, f = model.ffn, width = model.heads * model.headDim;
   return {
       {"ln_1.weight", Kind::Norm, {h}, {"embed"}},
@@ -119,7 +119,7 @@ Value GPT::project(StringRef name, int64_t index, Value x, Value weights,
   return add(name, product, bias);
 }
 
-Value GPT::block(Value x) {
+Value GPT::block(unsigned, Value x) {
   int64_t h = model.hidden, heads = model.heads, d = model.headDim;
   Value stream = model.dropout != 0 ? get("stream") : Value();
 

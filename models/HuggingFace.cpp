@@ -1,17 +1,20 @@
 //===- HuggingFace.cpp - Reads config.json --------------------------------===//
 //
-// Fields and defaults are those of Hugging Face's GPT2Config, LlamaConfig and
-// MistralConfig (a Llama with a sliding window).
+// Fields and defaults are those of Hugging Face's GPT2Config, LlamaConfig,
+// MistralConfig (a Llama with a sliding window), MixtralConfig, Qwen2MoeConfig,
+// Qwen3MoeConfig, DeepseekV2Config and DeepseekV3Config.
 //
 //===----------------------------------------------------------------------===//
 
 #include "models/Models.h"
 #include "support/Shown.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include <cmath>
 #include <map>
 
 using namespace sheaf::models;
@@ -109,6 +112,7 @@ const Fixed *fixedFields(size_t &count) {
       {"is_encoder_decoder", false},
       {"logits_scaling", 1},
       {"no_rope_layers", nullptr},
+      {"n_routed_experts", nullptr},
       {"num_experts", nullptr},
       {"num_local_experts", nullptr},
       {"partial_rotary_factor", 1},
@@ -118,6 +122,7 @@ const Fixed *fixedFields(size_t &count) {
       {"quantization_config", nullptr},
       {"reorder_and_upcast_attn", false},
       {"residual_multiplier", 1},
+      {"rope_interleave", false},
       {"rope_interleaved", false},
       {"scale_attn_by_inverse_layer_idx", false},
       {"scale_attn_weights", true},
@@ -221,10 +226,13 @@ public:
     return Error::success();
   }
 
-  Error checkFixed() {
+  /// `others` are read elsewhere.
+  Error checkFixed(llvm::ArrayRef<StringRef> others) {
     size_t count;
     const Fixed *fixed = fixedFields(count);
     for (const Fixed &field : llvm::ArrayRef(fixed, count)) {
+      if (llvm::is_contained(others, field.name))
+        continue;
       const json::Value *value = find(field.name);
       if (!value || isSame(*value, field.value))
         continue;
@@ -320,6 +328,38 @@ Error readGPT(Fields &fields, StringRef path, Model &model, bool dropoutChosen,
                      notes);
 }
 
+/// The fields of `yarn` in DeepSeek's files. The factor of cosines and sines is
+/// 1 where both of `mscale` are the same; that of the scores is its square.
+Error readYarn(Fields &rope, Model &model, RopeScaling &result) {
+  result.low = 1;
+  result.high = 32;
+  if (Error e = rope.number("beta_slow", result.low))
+    return e;
+  if (Error e = rope.number("beta_fast", result.high))
+    return e;
+  if (!(result.low > 0 && result.low < result.high))
+    return rope.unexpected("beta_slow", result.low,
+                           "a positive number less than beta_fast, which is " +
+                               text(result.high));
+  if (Error e = rope.requiredInteger("original_max_position_embeddings",
+                                     result.original))
+    return e;
+  double scale = 0, allScale = 0;
+  if (Error e = rope.requiredNumber("mscale", scale))
+    return e;
+  if (Error e = rope.requiredNumber("mscale_all_dim", allScale))
+    return e;
+  if (!model.latent || scale != allScale)
+    return rope.unexpected("mscale", scale,
+                           "the value of 'mscale_all_dim', " + text(allScale) +
+                               ", in a model of DeepSeek; others are not "
+                               "supported");
+  double factor =
+      result.factor > 1 ? 0.1 * allScale * std::log(result.factor) + 1 : 1;
+  model.latent->scale = factor * factor;
+  return Error::success();
+}
+
 /// The rotary frequencies: `rope_theta` and `rope_scaling`, or both in
 /// `rope_parameters` (Transformers 5).
 Error readRope(Fields &fields, StringRef path, Model &model,
@@ -365,7 +405,7 @@ Error readRope(Fields &fields, StringRef path, Model &model,
 
   RopeScaling result;
   result.kind = kind.str();
-  if (kind == "linear" || kind == "llama3") {
+  if (kind == "linear" || kind == "llama3" || kind == "yarn") {
     if (Error e = rope.requiredNumber("factor", result.factor))
       return e;
     if (!(result.factor > 0))
@@ -373,8 +413,12 @@ Error readRope(Fields &fields, StringRef path, Model &model,
   } else if (kind != "default") {
     return rope.unexpected(
         rope.find("rope_type") ? "rope_type" : "type", kind,
-        "\"default\", \"linear\" or \"llama3\"; others are not supported");
+        "\"default\", \"linear\", \"llama3\" or \"yarn\"; others are not "
+        "supported");
   }
+  if (kind == "yarn")
+    if (Error e = readYarn(rope, model, result))
+      return e;
   if (kind == "llama3") {
     if (Error e = rope.requiredNumber("low_freq_factor", result.low))
       return e;
@@ -484,6 +528,192 @@ Error readLlama(Fields &fields, StringRef path, Model &model,
                      notes);
 }
 
+/// A field with a list that must be empty: layers that differ from the others.
+Error readNoLayers(Fields &fields, StringRef name) {
+  const json::Value *value = fields.find(name);
+  if (!value || (value->getAsArray() && value->getAsArray()->empty()))
+    return Error::success();
+  return fields.unexpected(name, *value, "[]; others are not supported");
+}
+
+/// What files with experts call their losses. The loss that balances is part of
+/// the model's only where its logits are asked for.
+Error readRouterLoss(Fields &fields, StringRef name, Experts &experts) {
+  double weight = 0.001;
+  bool used = false;
+  if (Error e = fields.number(name, weight))
+    return e;
+  if (Error e = fields.boolean("output_router_logits", used))
+    return e;
+  experts.balanceLoss = used ? weight : 0;
+  return Error::success();
+}
+
+Error readMixtral(Fields &fields, StringRef path, Model &model,
+                  llvm::raw_ostream &notes) {
+  Experts &experts = *model.experts;
+  if (Error e = readLlama(fields, path, model, notes))
+    return e;
+  if (Error e = fields.integer("num_local_experts", experts.count))
+    return e;
+  if (Error e = fields.integer("num_experts_per_tok", experts.perToken))
+    return e;
+  double jitter = 0;
+  if (Error e = fields.number("router_jitter_noise", jitter))
+    return e;
+  if (jitter != 0)
+    return fields.unexpected("router_jitter_noise", jitter,
+                             "0; others are not supported");
+  return readRouterLoss(fields, "router_aux_loss_coef", experts);
+}
+
+Error readQwen(Fields &fields, StringRef path, StringRef type, Model &model,
+               llvm::raw_ostream &notes) {
+  Experts &experts = *model.experts;
+  bool second = type != "qwen3_moe";
+  experts.count = second ? 60 : 128;
+  experts.perToken = second ? 4 : 8;
+  experts.normalised = false;
+  model.headNorm = !second;
+  if (Error e = readLlama(fields, path, model, notes))
+    return e;
+  if (second) {
+    model.queryBias = true;
+    if (Error e = fields.boolean("qkv_bias", model.queryBias))
+      return e;
+    experts.sharedGate = true;
+    if (Error e = fields.requiredInteger("shared_expert_intermediate_size",
+                                         experts.sharedFfn))
+      return e;
+  }
+  if (Error e = fields.integer("num_experts", experts.count))
+    return e;
+  if (Error e = fields.integer("num_experts_per_tok", experts.perToken))
+    return e;
+  if (Error e = fields.requiredInteger("moe_intermediate_size", experts.ffn))
+    return e;
+  if (Error e = fields.boolean("norm_topk_prob", experts.normalised))
+    return e;
+  int64_t step = 1;
+  if (Error e = fields.integer("decoder_sparse_step", step))
+    return e;
+  if (step != 1)
+    return fields.unexpected("decoder_sparse_step", step,
+                             "1; others are not supported");
+  if (Error e = readNoLayers(fields, "mlp_only_layers"))
+    return e;
+  return readRouterLoss(fields, "router_aux_loss_coef", experts);
+}
+
+/// `integer` that may be 0.
+Error readCount(Fields &fields, StringRef name, int64_t &result) {
+  const json::Value *value = fields.find(name);
+  if (!value)
+    return Error::success();
+  auto number = value->getAsInteger();
+  if (!number || *number < 0)
+    return fields.unexpected(name, *value, "a whole number of at least 0");
+  result = *number;
+  return Error::success();
+}
+
+Error readDeepSeek(Fields &fields, StringRef path, StringRef type, Model &model,
+                   llvm::raw_ostream &notes) {
+  Experts &experts = *model.experts;
+  Latent &latent = *model.latent;
+  bool third = type != "deepseek_v2";
+  // Defaults of DeepseekV3Config and DeepseekV2Config.
+  experts.sigmoid = third;
+  experts.normalised = third;
+  experts.scale = third ? 2.5 : 1;
+  experts.count = third ? 256 : 64;
+  experts.perToken = third ? 8 : 2;
+  experts.shared = third ? 1 : 2;
+  experts.denseLayers = third ? 3 : 0;
+  if (Error e = readLlama(fields, path, model, notes))
+    return e;
+  for (auto [name, size] :
+       {std::pair<StringRef, int64_t *>{"kv_lora_rank", &latent.rank},
+        {"qk_rope_head_dim", &latent.turned},
+        {"qk_nope_head_dim", &latent.plain},
+        {"v_head_dim", &latent.value},
+        {"moe_intermediate_size", &experts.ffn}})
+    if (Error e = fields.requiredInteger(name, *size))
+      return e;
+  if (Error e = fields.integer("q_lora_rank", latent.queryRank))
+    return e;
+  if (Error e = fields.boolean("rope_interleave", latent.pairs))
+    return e;
+  if (Error e = fields.integer("n_routed_experts", experts.count))
+    return e;
+  if (Error e = fields.integer("num_experts_per_tok", experts.perToken))
+    return e;
+  if (Error e = readCount(fields, "n_shared_experts", experts.shared))
+    return e;
+  if (Error e = readCount(fields, "first_k_dense_replace", experts.denseLayers))
+    return e;
+  if (Error e = fields.boolean("norm_topk_prob", experts.normalised))
+    return e;
+  if (Error e = fields.number("routed_scaling_factor", experts.scale))
+    return e;
+  int64_t frequency = 1;
+  if (Error e = fields.integer("moe_layer_freq", frequency))
+    return e;
+  if (frequency != 1)
+    return fields.unexpected("moe_layer_freq", frequency,
+                             "1; others are not supported");
+  StringRef scoring = third ? "sigmoid" : "softmax";
+  if (Error e = fields.string("scoring_func", scoring))
+    return e;
+  if (scoring != "sigmoid" && scoring != "softmax")
+    return fields.unexpected("scoring_func", scoring,
+                             "\"sigmoid\" or \"softmax\"");
+  experts.sigmoid = scoring == "sigmoid";
+  StringRef method = third ? "noaux_tc" : "greedy";
+  if (Error e = fields.string("topk_method", method))
+    return e;
+  experts.bias = method == "noaux_tc";
+  experts.biasRate = experts.bias ? 0.001 : 0;
+  // V3 takes the two best of a group together, V2 the best.
+  experts.groupBest = experts.bias ? 2 : 1;
+  int64_t groups = third ? 8 : 1, kept = third ? 4 : 1;
+  if (Error e = fields.integer("n_group", groups))
+    return e;
+  if (Error e = fields.integer("topk_group", kept))
+    return e;
+  if (method == "noaux_tc" || method == "group_limited_greedy") {
+    experts.groups = groups;
+    experts.groupsKept = kept;
+  } else if (method != "greedy") {
+    return fields.unexpected(
+        "topk_method", method,
+        "\"noaux_tc\", \"group_limited_greedy\" or \"greedy\"");
+  }
+  // V2 does not weigh normalised scores.
+  if (!third && experts.normalised)
+    experts.scale = 1;
+  // How the weights are stored, not what they are multiplied with.
+  if (const json::Value *stored = fields.find("quantization_config")) {
+    const json::Object *object = stored->getAsObject();
+    auto quantised = object ? object->getString("quant_method") : std::nullopt;
+    if (!quantised || *quantised != "fp8")
+      return fields.unexpected("quantization_config", *stored,
+                               "null, or one with the quant_method \"fp8\"");
+    notes << "note: " << path << ": the weights are stored in blocks of fp8 "
+          << "(quantization_config); convert them before they are loaded\n";
+  }
+  // What trains: the losses of its own code, and a head that is left out.
+  for (StringRef name : {"aux_loss_alpha", "seq_aux", "ep_size"})
+    fields.find(name);
+  int64_t heads = 0;
+  if (Error e = readCount(fields, "num_nextn_predict_layers", heads))
+    return e;
+  if (heads)
+    notes << "note: " << path << ": the head that predicts a second token "
+          << "(num_nextn_predict_layers = " << heads << ") is left out\n";
+  return Error::success();
+}
+
 /// LLVM's parser recurses; a file that nests deeper than any config is refused.
 bool isNestedTooDeep(StringRef text) {
   constexpr int kDeepest = 64;
@@ -533,17 +763,43 @@ Error sheaf::models::readHuggingFaceConfig(StringRef path, Model &model,
   StringRef type;
   if (Error e = fields.string("model_type", type))
     return e;
-  bool fits = gpt ? type == "gpt2" : type == "llama" || type == "mistral";
-  if (!type.empty() && !fits)
+  llvm::SmallVector<StringRef, 2> known, others;
+  switch (model.family) {
+  case Family::GPT:
+    known = {"gpt2"};
+    break;
+  case Family::Llama:
+    known = {"llama", "mistral"};
+    break;
+  case Family::Mixtral:
+    known = {"mixtral"};
+    others = {"num_local_experts"};
+    break;
+  case Family::Qwen:
+    known = {"qwen2_moe", "qwen3_moe"};
+    others = {"num_experts"};
+    break;
+  case Family::DeepSeek:
+    known = {"deepseek_v2", "deepseek_v3"};
+    others = {"n_routed_experts", "rope_interleave", "quantization_config"};
+    break;
+  }
+  if (!type.empty() && !llvm::is_contained(known, type))
     return fields.unexpected("model_type", type,
-                             gpt ? "\"gpt2\"" : "\"llama\" or \"mistral\"");
-  if (Error e = fields.checkFixed())
+                             "\"" + llvm::join(known, "\" or \"") + "\"");
+  if (Error e = fields.checkFixed(others))
     return e;
   if (Error e = fields.boolean("tie_word_embeddings", model.tied))
     return e;
   if (Error e = fields.number("initializer_range", model.initialDeviation))
     return e;
   if (Error e = gpt ? readGPT(fields, path, model, dropoutChosen, notes)
+                : model.family == Family::Mixtral
+                    ? readMixtral(fields, path, model, notes)
+                : model.family == Family::Qwen
+                    ? readQwen(fields, path, type, model, notes)
+                : model.family == Family::DeepSeek
+                    ? readDeepSeek(fields, path, type, model, notes)
                     : readLlama(fields, path, model, notes))
     return e;
   fields.warnOfUnknown(notes);

@@ -5,42 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "models/Builder.h"
+#include "models/Llama.h"
 
 using namespace mlir;
 using namespace sheaf;
 using namespace sheaf::models;
-
-namespace {
-class Llama : public models::Builder {
-public:
-  using Builder::Builder;
-
-private:
-  StringRef prefix() const override { return "model."; }
-  StringRef layerPrefix() const override { return "layers."; }
-  StringRef embeddingName() const override { return "embed_tokens.weight"; }
-  bool hasRotaryPositions() const override { return true; }
-
-  Parameters embeddingParameters() const override;
-  Parameters blockParameters() const override;
-  Parameters finalParameters() const override;
-
-  Value embed(Value tokens) override;
-  Value block(Value x) override;
-  Value finish(Value x) override;
-
-  Value normalize(StringRef name, StringRef weight, Value x);
-  /// x times the transpose of the matrix of `module`, split into heads; with
-  /// its bias, if there is one.
-  Value projectToHeads(StringRef name, StringRef module, int64_t heads,
-                       Value x);
-  /// The end of a product of the MLP or the attention: its bias, if there is
-  /// one.
-  Value addBias(StringRef name, bool has, StringRef bias, Value product);
-  Value rotate(StringRef name, Value x);
-};
-} // namespace
 
 using Kind = Parameter::Kind;
 
@@ -51,44 +20,68 @@ Parameters Llama::embeddingParameters() const {
            {"vocab", "embed"}}};
 }
 
-Parameters Llama::blockParameters() const {
-  int64_t h = model.hidden, f = model.ffn;
-  int64_t width = model.heads * model.headDim,
-          kvWidth = model.kvHeads * model.headDim;
-  Parameters parameters;
-  auto matrix = [&](const char *module, Kind kind, int64_t out,
-                    StringRef outAxis, int64_t in, StringRef inAxis,
-                    bool bias) {
+void Llama::addMatrix(Parameters &parameters, StringRef module, Kind kind,
+                      int64_t out, StringRef outAxis, int64_t in,
+                      StringRef inAxis, bool bias) {
+  parameters.push_back(
+      {(module + ".weight").str(), kind, {out, in}, {outAxis, inAxis}});
+  if (bias)
     parameters.push_back(
-        {std::string(module) + ".weight", kind, {out, in}, {outAxis, inAxis}});
-    if (bias)
-      parameters.push_back(
-          {std::string(module) + ".bias", Kind::Bias, {out}, {outAxis}});
-  };
+        {(module + ".bias").str(), Kind::Bias, {out}, {outAxis}});
+}
+
+void Llama::addGatedParameters(Parameters &parameters, StringRef module,
+                               int64_t hidden, int64_t width, bool bias) {
+  auto called = [&](StringRef name) { return (module + name).str(); };
+  addMatrix(parameters, called(".gate_proj"), Kind::Matrix, width, "mlp",
+            hidden, "embed", bias);
+  addMatrix(parameters, called(".up_proj"), Kind::Matrix, width, "mlp", hidden,
+            "embed", bias);
+  addMatrix(parameters, called(".down_proj"), Kind::OutputMatrix, hidden,
+            "embed", width, "mlp", bias);
+}
+
+Parameters Llama::blockParameters(unsigned kind) const {
+  int64_t h = model.hidden;
+  Parameters parameters;
   parameters.push_back({"input_layernorm.weight", Kind::Norm, {h}, {"embed"}});
-  bool bias = model.attentionBias;
-  matrix("self_attn.q_proj", Kind::Matrix, width, "heads", h, "embed", bias);
-  matrix("self_attn.k_proj", Kind::Matrix, kvWidth, "kv_heads", h, "embed",
-         bias);
-  matrix("self_attn.v_proj", Kind::Matrix, kvWidth, "kv_heads", h, "embed",
-         bias);
-  matrix("self_attn.o_proj", Kind::OutputMatrix, h, "embed", width, "heads",
-         bias);
+  addAttentionParameters(parameters);
   parameters.push_back(
       {"post_attention_layernorm.weight", Kind::Norm, {h}, {"embed"}});
-  bias = model.mlpBias;
-  matrix("mlp.gate_proj", Kind::Matrix, f, "mlp", h, "embed", bias);
-  matrix("mlp.up_proj", Kind::Matrix, f, "mlp", h, "embed", bias);
-  matrix("mlp.down_proj", Kind::OutputMatrix, h, "embed", f, "mlp", bias);
+  addFeedForwardParameters(parameters, kind);
   return parameters;
+}
+
+void Llama::addAttentionParameters(Parameters &parameters) const {
+  int64_t h = model.hidden, d = model.headDim;
+  int64_t width = model.heads * d, kvWidth = model.kvHeads * d;
+  bool bias = model.attentionBias || model.queryBias;
+  addMatrix(parameters, "self_attn.q_proj", Kind::Matrix, width, "heads", h,
+            "embed", bias);
+  addMatrix(parameters, "self_attn.k_proj", Kind::Matrix, kvWidth, "kv_heads",
+            h, "embed", bias);
+  addMatrix(parameters, "self_attn.v_proj", Kind::Matrix, kvWidth, "kv_heads",
+            h, "embed", bias);
+  addMatrix(parameters, "self_attn.o_proj", Kind::OutputMatrix, h, "embed",
+            width, "heads", model.attentionBias);
+  if (model.headNorm)
+    for (const char *name : {"self_attn.q_norm", "self_attn.k_norm"})
+      parameters.push_back(
+          {std::string(name) + ".weight", Kind::Norm, {d}, {"_"}});
+}
+
+void Llama::addFeedForwardParameters(Parameters &parameters, unsigned) const {
+  addGatedParameters(parameters, "mlp", model.hidden, model.ffn, model.mlpBias);
 }
 
 Parameters Llama::finalParameters() const {
   return {{"norm.weight", Kind::Norm, {model.hidden}, {"embed"}}};
 }
 
-Value Llama::normalize(StringRef name, StringRef weight, Value x) {
-  return make<nn::RMSNormOp>(name, x, get(weight), number(model.normEps));
+Value Llama::normalize(StringRef name, StringRef weight, Value x,
+                       std::optional<double> eps) {
+  return make<nn::RMSNormOp>(name, x, get(weight),
+                             number(eps.value_or(model.normEps)));
 }
 
 Value Llama::embed(Value tokens) {
@@ -96,18 +89,18 @@ Value Llama::embed(Value tokens) {
 }
 
 Value Llama::projectToHeads(StringRef name, StringRef module, int64_t heads,
-                            Value x) {
+                            Value x, bool bias) {
   int64_t h = model.hidden, d = model.headDim;
   auto called = [&](StringRef suffix) { return (name + suffix).str(); };
   Value weight = reshape(called(".weight"), get((module + ".weight").str()),
                          {heads, d, h});
-  Value product = einsum(model.attentionBias ? called(".product") : name.str(),
+  Value product = einsum(bias ? called(".product") : name.str(),
                          "bse,hde->bshd", x, weight);
-  if (!model.attentionBias)
+  if (!bias)
     return product;
-  Value bias =
+  Value biases =
       reshape(called(".bias"), get((module + ".bias").str()), {heads, d});
-  return add(name, product, bias);
+  return add(name, product, biases);
 }
 
 Value Llama::addBias(StringRef name, bool has, StringRef bias, Value product) {
@@ -127,38 +120,56 @@ Value Llama::rotate(StringRef name, Value x) {
                             /*inverse=*/UnitAttr());
 }
 
-Value Llama::block(Value x) {
-  int64_t h = model.hidden, heads = model.heads, d = model.headDim;
+Value Llama::gatedMLP(StringRef name, StringRef module, Value input,
+                      bool bias) {
+  auto called = [&](StringRef value) { return (name + value).str(); };
+  auto part = [&](StringRef suffix) { return (module + suffix).str(); };
+  auto widen = [&](StringRef value, StringRef matrix) {
+    Value product = einsum(called(value), "bse,fe->bsf", input,
+                           get(part((matrix + ".weight").str())));
+    return addBias(called(value), bias, part((matrix + ".bias").str()),
+                   product);
+  };
+  Value gate = widen("gate", ".gate_proj");
+  Value up = widen("up", ".up_proj");
+  Value active = activate(called("active"), gate);
+  Value gated = make<nn::MulOp>(called("gated"), active, up);
+  return addBias(called("down"), bias, part(".down_proj.bias"),
+                 einsum(called("down"), "bsf,ef->bse", gated,
+                        get(part(".down_proj.weight"))));
+}
 
-  Value input = normalize("attn.input", "input_layernorm.weight", x);
-  Value query = projectToHeads("query", "self_attn.q_proj", heads, input);
-  Value key = projectToHeads("key", "self_attn.k_proj", model.kvHeads, input);
+Value Llama::attend(Value input) {
+  int64_t h = model.hidden, heads = model.heads, d = model.headDim;
+  bool bias = model.attentionBias || model.queryBias;
+  Value query = projectToHeads("query", "self_attn.q_proj", heads, input, bias);
+  Value key =
+      projectToHeads("key", "self_attn.k_proj", model.kvHeads, input, bias);
   Value value =
-      projectToHeads("value", "self_attn.v_proj", model.kvHeads, input);
+      projectToHeads("value", "self_attn.v_proj", model.kvHeads, input, bias);
+  if (model.headNorm) {
+    query = normalize("query.normed", "self_attn.q_norm.weight", query);
+    key = normalize("key.normed", "self_attn.k_norm.weight", key);
+  }
   query = rotate("query.turned", query);
   key = rotate("key.turned", key);
   Value attended = attention("attended", query, key, value);
   Value outputWeight =
       reshape("attn.weight", get("self_attn.o_proj.weight"), {h, heads, d});
-  Value attentionOutput =
-      addBias("attn.output", model.attentionBias, "self_attn.o_proj.bias",
-              einsum("attn.output", "bshd,ehd->bse", attended, outputWeight));
-  x = add("residual", x, attentionOutput);
+  return addBias(
+      "attn.output", model.attentionBias, "self_attn.o_proj.bias",
+      einsum("attn.output", "bshd,ehd->bse", attended, outputWeight));
+}
 
+Value Llama::feedForward(unsigned, Value input) {
+  return gatedMLP("", "mlp", input, model.mlpBias);
+}
+
+Value Llama::block(unsigned kind, Value x) {
+  Value input = normalize("attn.input", "input_layernorm.weight", x);
+  x = add("residual", x, attend(input));
   Value mlpInput = normalize("mlp.input", "post_attention_layernorm.weight", x);
-  auto widen = [&](StringRef name, StringRef module) {
-    Value product =
-        einsum(name, "bse,fe->bsf", mlpInput, get((module + ".weight").str()));
-    return addBias(name, model.mlpBias, (module + ".bias").str(), product);
-  };
-  Value gate = widen("gate", "mlp.gate_proj");
-  Value up = widen("up", "mlp.up_proj");
-  Value active = activate("active", gate);
-  Value gated = make<nn::MulOp>("gated", active, up);
-  Value down = addBias(
-      "down", model.mlpBias, "mlp.down_proj.bias",
-      einsum("down", "bsf,ef->bse", gated, get("mlp.down_proj.weight")));
-  return add("output", x, down);
+  return add("output", x, feedForward(kind, mlpInput));
 }
 
 Value Llama::finish(Value x) { return normalize("normed", "norm.weight", x); }

@@ -97,13 +97,31 @@ static void printSignature(StringRef line, size_t indent, raw_ostream &os) {
 }
 
 static void printHeading(const Model &model, raw_ostream &os) {
-  bool gpt = model.family == Family::GPT;
-  os << "// " << (gpt ? "GPT" : "Llama") << ", " << countParameters(model)
+  auto name = [&]() -> StringRef {
+    switch (model.family) {
+    case Family::GPT:
+      return "GPT";
+    case Family::Llama:
+      return "Llama";
+    case Family::Mixtral:
+      return "Mixtral";
+    case Family::Qwen:
+      return "Qwen";
+    case Family::DeepSeek:
+      return "DeepSeek";
+    }
+    llvm_unreachable("all families are listed");
+  };
+  os << "// " << name() << ", " << countParameters(model)
      << " parameters: " << model.layers << " layers, hidden " << model.hidden
      << ", " << model.heads << " heads";
   if (model.kvHeads != model.heads)
     os << " with " << model.kvHeads << " of key and value";
-  os << ", ffn " << model.ffn << ", vocab " << model.vocab << ".\n"
+  os << ", ffn " << model.ffn;
+  if (model.experts)
+    os << ", " << model.experts->count << " experts of width "
+       << model.experts->ffn << ", " << model.experts->perToken << " a token";
+  os << ", vocab " << model.vocab << ".\n"
      << "// One step takes " << model.batch << " samples of " << model.seq
      << " tokens. Written by sheaf-model.\n\n";
 }

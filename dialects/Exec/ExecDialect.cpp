@@ -232,6 +232,54 @@ LogicalResult MatmulOp::verify() {
   return success();
 }
 
+LogicalResult GroupedMatmulOp::verify() {
+  if (getRead().size() != 3 || getWritten().size() != 1)
+    return emitOpError("reads three buffers and writes one");
+  if (getDims().size() != 5 ||
+      llvm::any_of(getDims(), [](int64_t size) { return size < 1; }))
+    return emitOpError("dims are [")
+           << getDims() << "], expected five numbers of at least 1: groups, "
+           << "rows, experts, k and n";
+  if (getOuter() && getTransposed())
+    return emitOpError("is 'outer' and 'transposed', expected one of them");
+  if (getAccumulate() && !getOuter())
+    return emitOpError("has 'accumulate' without 'outer'");
+  auto [groups, rows, experts, k, n] = std::tuple(
+      getDims()[0], getDims()[1], getDims()[2], getDims()[3], getDims()[4]);
+  int64_t parts = getParts();
+  if (parts < 1 || groups % parts)
+    return emitOpError("has ") << parts << " parts, expected a divisor of the "
+                               << groups << " groups";
+  auto check = [&](Value buffer, StringRef what, ArrayRef<int64_t> sizes,
+                   bool isOffsets) -> LogicalResult {
+    auto type = cast<MemRefType>(buffer.getType());
+    int64_t elements = 1;
+    for (int64_t size : sizes)
+      if (__builtin_mul_overflow(elements, size, &elements))
+        return emitOpError(what) << " would have more than 2^63 elements";
+    if (type.getNumElements() != elements)
+      return emitOpError(what)
+             << " is " << type << ", expected " << elements << " elements";
+    if (isOffsets
+            ? !type.getElementType().isInteger(32)
+            : type.getElementType() !=
+                  cast<MemRefType>(getRead()[0].getType()).getElementType())
+      return emitOpError(what)
+             << " is " << type << ", expected elements of "
+             << (isOffsets ? "i32" : "the type of the first operand");
+    return success();
+  };
+  SmallVector<int64_t> matrices{parts, experts, k, n}, wide{groups, rows, n};
+  return failure(failed(check(getRead()[0], "the first operand",
+                              {groups, rows, k}, false)) ||
+                 failed(check(getRead()[1], "the second operand",
+                              getOuter() ? wide : matrices, false)) ||
+                 failed(check(getRead()[2], "the third operand, the offsets,",
+                              {groups, experts + 1}, true)) ||
+                 failed(check(getWritten()[0], "the result",
+                              getOuter() ? matrices : wide, false)));
+}
+
 /// What holds of a transfer on buffers and of one on tensors.
 template <typename Op>
 static LogicalResult verifyTransfer(Op op, ShapedType from, ShapedType to) {

@@ -158,6 +158,39 @@ def Exec_MatmulOp : Exec_Op<"matmul", [AttrSizedOperandSegments, Exec_AccessOpIn
   let hasVerifier = 1;
 }
 
+def Exec_GroupedMatmulOp : Exec_Op<"grouped_matmul", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
+  let summary = "matrix products of uneven sizes, one for each expert";
+  let description = [{
+    Reads A, B and i32 offsets; `dims` is [groups, rows, experts, k, n]. A is
+    [groups, rows, k]; the rows offsets[g][e] to offsets[g][e + 1] of group g are those
+    of expert e. With `parts` P the groups, P equal runs of them, have experts of their
+    own, and there are P times as many matrices. Without `outer`, B is [experts, k, n], or [experts, n, k] where
+    `transposed`, and the rows of expert e in C, [groups, rows, n], are those in A times
+    matrix e; rows past the last are zeros. With `outer`, B is [groups, rows, n], and
+    matrix e of C, [experts, k, n], is the sum over its rows of A^T B, added to C where
+    `accumulate`. The sizes are device data: nothing waits for them on the host.
+
+    Example:
+
+    ```mlir
+    exec.grouped_matmul reads(%x, %w, %o : memref<4x32x16xf32>, memref<8x16x24xf32>, memref<4x9xi32>)
+      writes(%y : memref<4x32x24xf32>) dims [4, 32, 8, 16, 24]
+    exec.grouped_matmul reads(%x, %y, %o : memref<4x32x16xf32>, memref<4x32x24xf32>, memref<4x9xi32>)
+      writes(%w : memref<8x16x24xf32>) dims [4, 32, 8, 16, 24] outer
+    ```
+  }];
+  let arguments = (ins Variadic<Exec_Memory>:$read, Variadic<Exec_Memory>:$written,
+                       DenseI64ArrayAttr:$dims,
+                       DefaultValuedAttr<TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">, "1">:$parts,
+                       UnitAttr:$transposed, UnitAttr:$outer, UnitAttr:$accumulate);
+  let assemblyFormat = [{
+    `reads` `(` $read `:` type($read) `)` `writes` `(` $written `:` type($written) `)`
+    `dims` $dims (`parts` $parts^)? (`transposed` $transposed^)? (`outer` $outer^)? (`accumulate` $accumulate^)?
+    attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 def Exec_CopyOp : Exec_Op<"copy", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
   let summary = "copies a buffer";
   let description = [{

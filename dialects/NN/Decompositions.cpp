@@ -9,6 +9,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NN.h"
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -183,6 +184,24 @@ SmallVector<double> RotaryOp::getFrequencies() {
   double low = scaling->getLow().convertToDouble();
   double high = scaling->getHigh().convertToDouble();
   double original = static_cast<double>(scaling->getOriginal());
+  if (scaling->getKind() == "yarn") {
+    // `_compute_yarn_parameters` of Hugging Face's transformers: the numbers of
+    // the frequencies that turn `high` and `low` times within `original`.
+    auto numberOf = [&](double turns) {
+      return width * std::log(original / (turns * 2 * std::numbers::pi)) /
+             (2 * std::log(theta));
+    };
+    double first = std::max(std::floor(numberOf(high)), 0.0);
+    double end =
+        std::min(std::ceil(numberOf(low)), static_cast<double>(width - 1));
+    double span = first == end ? 0.001 : end - first;
+    for (auto [i, frequency] : llvm::enumerate(frequencies)) {
+      double stretched =
+          std::clamp((static_cast<double>(i) - first) / span, 0.0, 1.0);
+      frequency *= stretched / factor + (1 - stretched);
+    }
+    return frequencies;
+  }
   for (double &frequency : frequencies) {
     if (scaling->getKind() == "linear") {
       frequency /= factor;
@@ -472,6 +491,243 @@ SmallVector<Value> CrossEntropyGradOp::decompose(OpBuilder &builder) {
     result = emit.add(result,
                       emit.mul(emit.expand(getLseGrad(), dim), probabilities));
   return {castLike(emit, result, getLogits())};
+}
+
+//===----------------------------------------------------------------------===//
+// Mixture of experts
+//===----------------------------------------------------------------------===//
+
+SmallVector<Value> RouteOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  Value x = widen(emit, getLogits());
+  ArrayRef<int64_t> shape = typeOf(x).getShape();
+  int64_t last = typeOf(x).getRank() - 1, experts = shape.back();
+  Value scores;
+  if (getScores() == Scores::Softmax) {
+    SoftmaxParts parts = emitSoftmax(emit, x, last);
+    scores = emitProbabilities(emit, parts);
+  } else {
+    scores = emit.make<SigmoidOp>(x);
+  }
+  Value choice =
+      getBias() ? emit.add(scores, castLike(emit, getBias(), scores)) : scores;
+  int64_t groups = getGroups(), kept = getGroupsKept(), best = getGroupBest();
+  if (groups > 1 && kept < groups) {
+    SmallVector<int64_t> grouped(shape.drop_back());
+    llvm::append_values(grouped, groups, experts / groups);
+    Value members = emit.reshape(choice, grouped);
+    auto largest = [&](Value value, int64_t k) {
+      return TopKOp::create(builder, getLoc(), value, k);
+    };
+    Value worth = emit.sum(largest(members, best).getValues(), last + 1);
+    Value chosen = largest(worth, kept).getIndices(); // [..., kept]
+    Value ids = emit.make<IotaOp>(
+        RankedTensorType::get({groups, 1}, builder.getI32Type()), 0);
+    // [..., groups, kept]
+    Value isChosen =
+        emit.compare(Predicate::EQ, emit.expand(chosen, last), ids);
+    Value count =
+        emit.reduce(ReduceKind::Max, emit.cast(isChosen, builder.getI32Type()),
+                    last + 1, /*keep=*/true);
+    Value open = emit.compare(Predicate::GT, count, 0);
+    members = emit.select(open, members, emit.scalar(members, -kInfinity));
+    choice = emit.reshape(members, shape);
+  }
+  Value chosen = TopKOp::create(builder, getLoc(), choice, getK()).getIndices();
+  Value weights = emit.make<GatherOp>(scores, chosen, /*axis=*/last,
+                                      /*batch=*/last);
+  if (getNormalised()) {
+    Value sum = emit.add(emit.sum(weights, last, /*keep=*/true), 1e-20);
+    weights = emit.div(weights, sum);
+  }
+  if (double scale = getScale().convertToDouble(); scale != 1)
+    weights = emit.mul(weights, scale);
+  return {weights, chosen};
+}
+
+/// The reference: every assignment is compared with every other. The kernel
+/// counts.
+SmallVector<Value> ExpertSortOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  Type i32 = builder.getI32Type();
+  ArrayRef<int64_t> shape = getExperts().getType().getShape();
+  int64_t groups = shape[0], all = shape[1] * shape[2], count = getCount();
+  int64_t rows = getOrder().getType().getDimSize(1);
+  auto iota = [&](ArrayRef<int64_t> shape, int64_t dim) -> Value {
+    return emit.make<IotaOp>(RankedTensorType::get(shape, i32), dim);
+  };
+  auto number = [&](Value flag) { return emit.cast(flag, i32); };
+  Value experts = emit.reshape(getExperts(), {groups, all});
+  Value column = emit.expand(experts, 2); // [B, A, 1]
+  Value known = emit.make<AndOp>(
+      emit.compare(Predicate::GE, experts, 0),
+      emit.compare(Predicate::LT, experts, static_cast<double>(count)));
+  // Of the same expert, and before it.
+  Value same = emit.compare(Predicate::EQ, column, emit.expand(experts, 1));
+  Value earlier = emit.compare(Predicate::LT, iota({1, all}, 1),
+                               iota({all, 1}, 0)); // [A, A]
+  Value before = emit.sum(number(emit.make<AndOp>(same, earlier)), 2);
+  // [B, E]
+  Value load = emit.sum(
+      number(emit.compare(Predicate::EQ, column, iota({count}, 0))), 1);
+  Value stays = known;
+  if (getCapacity() && static_cast<int64_t>(*getCapacity()) < all) {
+    double capacity = static_cast<double>(*getCapacity());
+    stays =
+        emit.make<AndOp>(known, emit.compare(Predicate::LT, before, capacity));
+    load = emit.make<MinOp>(load, emit.scalar(load, capacity));
+  }
+  // offsets[j] is the sum of the loads of experts below j.
+  Value below = number(emit.compare(Predicate::LT, iota({1, count}, 1),
+                                    iota({count + 1, 1}, 0)));
+  Value offsets = emit.sum(emit.mul(emit.expand(load, 1), below), 2);
+  Value start = emit.make<GatherOp>(offsets, experts, /*axis=*/1, /*batch=*/1);
+  Value row = emit.add(start, before);
+  Value position = emit.select(stays, row, emit.scalar(row, -1)); // [B, A]
+  Value isHere = emit.compare(Predicate::EQ, emit.expand(position, 1),
+                              iota({rows, 1}, 0)); // [B, R, A]
+  Value numbers = emit.add(iota({all}, 0), 1);
+  Value order = emit.sum(emit.mul(number(isHere), numbers), 2);
+  order = emit.add(order, -1);
+  return {order, emit.reshape(position, shape), offsets};
+}
+
+/// Rows or tokens of `input` at `places` [B, ...]; zeros where a place is
+/// negative.
+static Value gatherRows(Emit &emit, Value input, Value places) {
+  return emit.make<GatherOp>(input, places, /*axis=*/1, /*batch=*/1);
+}
+
+SmallVector<Value> DispatchOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  ArrayRef<int64_t> shape = getPosition().getType().getShape();
+  Value order = getOrder();
+  // Integers are rounded toward zero: -1 must stay negative.
+  Value token = emit.div(order, static_cast<double>(shape[2]));
+  token = emit.select(emit.compare(Predicate::LT, order, 0), order, token);
+  Value rows = gatherRows(emit, getInput(), token);
+  if (getWeights()) {
+    Value weights = emit.reshape(getWeights(), {shape[0], shape[1] * shape[2]});
+    Value factor = gatherRows(emit, weights, order); // [B, R]
+    rows = castLike(emit, emit.mul(widen(emit, rows), emit.expand(factor, 2)),
+                    getInput());
+  }
+  return {rows};
+}
+
+SmallVector<Value> CombineOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  Value rows = widen(emit, gatherRows(emit, getInput(), getPosition()));
+  if (getWeights())
+    rows = emit.mul(rows, emit.expand(getWeights(), 3));
+  return {castLike(emit, emit.sum(rows, 2), getInput())};
+}
+
+/// Offsets from number `from` on, `count` of them with a step between.
+static Value offsetsFrom(Emit &emit, Value offsets, int64_t from, int64_t count,
+                         int64_t step = 1) {
+  SmallVector<int64_t> sizes(typeOf(offsets).getShape());
+  SmallVector<int64_t> starts(sizes.size(), 0), strides(sizes.size(), 1);
+  starts.back() = from;
+  sizes.back() = count;
+  strides.back() = step;
+  return emit.make<SliceOp>(offsets, emit.builder.getDenseI64ArrayAttr(starts),
+                            emit.builder.getDenseI64ArrayAttr(sizes),
+                            emit.builder.getDenseI64ArrayAttr(strides));
+}
+
+/// Whether row r of a group is one of expert e, [..., B, R, E].
+static Value isRowOf(Emit &emit, Value offsets, int64_t rows) {
+  RankedTensorType type = typeOf(offsets);
+  int64_t last = type.getRank() - 1, experts = type.getShape().back() - 1;
+  Value begin = emit.expand(offsetsFrom(emit, offsets, 0, experts), last);
+  Value end = emit.expand(offsetsFrom(emit, offsets, 1, experts), last);
+  Value row = emit.make<IotaOp>(
+      RankedTensorType::get({rows, 1}, type.getElementType()), 0);
+  return emit.make<AndOp>(emit.compare(Predicate::LE, begin, row),
+                          emit.compare(Predicate::LT, row, end));
+}
+
+SmallVector<Value> GroupedMatmulOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  RankedTensorType type = getType();
+  int64_t rank = type.getRank();
+  SmallVector<int64_t> shape(type.getShape());
+  int64_t rows = shape[rank - 2];
+  shape.insert(shape.begin() + rank - 1,
+               getOffsets().getType().getShape().back() - 1);
+  // Every row with every matrix; one of them is the row's.
+  auto all =
+      RankedTensorType::get(shape, getStatisticsType(type.getElementType()));
+  std::string front = rank == 4 ? "p" : "";
+  std::string equation = front + "brk," + front +
+                         (getTransposed() ? "enk->" : "ekn->") + front + "bren";
+  Value products =
+      emit.make<EinsumOp>(all, equation, ValueRange{getRows(), getMatrices()});
+  Value mine = emit.expand(isRowOf(emit, getOffsets(), rows), rank);
+  Value chosen = emit.select(mine, products, emit.scalar(products, 0));
+  return {castLike(emit, emit.sum(chosen, rank - 1), getRows())};
+}
+
+SmallVector<Value> GroupedOuterOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  RankedTensorType type = getLhs().getType();
+  int64_t rank = type.getRank();
+  Value mine =
+      emit.expand(isRowOf(emit, getOffsets(), type.getDimSize(rank - 2)), rank);
+  // [..., B, R, E, K]; a row past the end may hold anything, on both sides.
+  auto only = [&](Value value) {
+    return emit.select(mine, emit.expand(value, rank - 1),
+                       emit.scalar(value, 0));
+  };
+  std::string front = rank == 4 ? "p" : "";
+  std::string equation = front + "brek," + front + "bren->" + front + "ekn";
+  return {emit.einsum(equation, {only(getLhs()), only(getRhs())})};
+}
+
+namespace {
+/// Where the rows of each part begin and end in a group, [B, P].
+struct PartBounds {
+  PartBounds(Emit &emit, Value offsets, int64_t parts) {
+    int64_t experts = typeOf(offsets).getDimSize(1) - 1;
+    int64_t step = experts / parts;
+    begin = offsetsFrom(emit, offsets, 0, parts, step);
+    end = offsetsFrom(emit, offsets, step, parts, step);
+  }
+  Value begin, end;
+};
+} // namespace
+
+SmallVector<Value> BucketOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  ArrayRef<int64_t> shape = getType().getShape(); // [P, B, M, H]
+  PartBounds bounds(emit, getOffsets(), shape[0]);
+  Value number = emit.make<IotaOp>(
+      RankedTensorType::get({shape[2]}, builder.getI32Type()), 0);
+  Value row = emit.add(emit.expand(bounds.begin, 2), number); // [B, P, M]
+  Value inside = emit.compare(Predicate::LT, row, emit.expand(bounds.end, 2));
+  row = emit.select(inside, row, emit.scalar(row, -1));
+  return {emit.make<TransposeOp>(gatherRows(emit, getRows(), row),
+                                 ArrayRef<int64_t>{1, 0, 2, 3})};
+}
+
+SmallVector<Value> UnbucketOp::decompose(OpBuilder &builder) {
+  Emit emit(builder, getLoc());
+  ArrayRef<int64_t> shape = getRows().getType().getShape(); // [P, B, M, H]
+  int64_t rows = getType().getDimSize(1);
+  PartBounds bounds(emit, getOffsets(), shape[0]);
+  Value number =
+      emit.make<IotaOp>(RankedTensorType::get({rows}, builder.getI32Type()), 0);
+  Value begin = emit.expand(bounds.begin, 2), end = emit.expand(bounds.end, 2);
+  // [B, P, R]: the place in the part; outside of it an index reads zeros.
+  Value place = emit.sub(number, begin);
+  Value inside = emit.make<AndOp>(emit.compare(Predicate::GE, place, 0),
+                                  emit.compare(Predicate::LT, number, end));
+  place = emit.select(inside, place, emit.scalar(place, -1));
+  Value turned = emit.make<TransposeOp>(place, ArrayRef<int64_t>{1, 0, 2});
+  Value each = emit.make<GatherOp>(widen(emit, getRows()), turned, /*axis=*/2,
+                                   /*batch=*/2); // [P, B, R, H]
+  return {castLike(emit, emit.sum(each, 0), getRows())};
 }
 
 //===----------------------------------------------------------------------===//

@@ -535,6 +535,126 @@ void CrossEntropyOp::buildGradient(Gradients &gradients) {
                                       getSmoothingAttr()));
 }
 
+//===----------------------------------------------------------------------===//
+// Mixture of experts
+//===----------------------------------------------------------------------===//
+
+void RouteOp::buildGradient(Gradients &gradients) {
+  Writer w(gradients);
+  Value x = getLogits();
+  int64_t last = typeOf(x).getRank() - 1;
+  if (Value dw = w.dy(0); dw && w.needs(0)) {
+    Type wide = getStatisticsType(elementOf(x));
+    Value logits = w.cast(x, wide);
+    Value scores = getScores() == Scores::Softmax
+                       ? w.make<SoftmaxOp>(logits, last)
+                       : w.make<SigmoidOp>(logits);
+    double scale = getScale().convertToDouble();
+    Value picked = scale == 1 ? dw : w.mul(dw, scale);
+    if (getNormalised()) {
+      // Of p / (sum + tiny): (dw - sum(dw * p / sum)) / sum.
+      Value chosen =
+          w.make<GatherOp>(scores, getExperts(), /*axis=*/last, /*batch=*/last);
+      Value sum = w.add(w.sum(chosen, last, /*keep=*/true), 1e-20);
+      Value along =
+          w.sum(w.mul(picked, w.div(chosen, sum)), last, /*keep=*/true);
+      picked = w.div(w.sub(picked, along), sum);
+    }
+    Value ds = w.make<GatherGradOp>(typeOf(scores), picked, getExperts(),
+                                    /*axis=*/last, /*batch=*/last);
+    Value dx;
+    if (getScores() == Scores::Softmax) {
+      Value along = w.sum(w.mul(ds, scores), last, /*keep=*/true);
+      dx = w.mul(scores, w.sub(ds, along));
+    } else {
+      dx = w.mul(ds, w.mul(scores, w.sub(1.0, scores)));
+    }
+    w.set(0, w.cast(dx, elementOf(x)));
+  }
+  if (getBias() && w.needs(1)) {
+    // The load of each expert: see the op.
+    RankedTensorType bias = typeOf(getBias());
+    Value ids = w.make<IotaOp>(
+        RankedTensorType::get(bias.getShape(), w.builder.getI32Type()), 0);
+    Value chosen = w.compare(Predicate::EQ, w.expand(getExperts(), last + 1),
+                             ids); // [..., k, E]
+    Value load = w.sum(w.cast(chosen, getStatisticsType(bias.getElementType())),
+                       llvm::to_vector(llvm::seq<int64_t>(0, last + 1)));
+    w.set(1, w.cast(load, bias.getElementType()));
+  }
+}
+
+/// For each assignment, the product of its row of `rows` with its token of
+/// `tokens`, summed over the width: the gradient of the weights.
+static Value alongAssignments(Writer &w, Value rows, Value tokens,
+                              Value position) {
+  Type wide = getStatisticsType(elementOf(rows));
+  Value each = w.make<GatherOp>(rows, position, /*axis=*/1, /*batch=*/1);
+  Value product = w.mul(w.cast(each, wide), w.cast(w.expand(tokens, 2), wide));
+  return w.sum(product, 3);
+}
+
+void DispatchOp::buildGradient(Gradients &gradients) {
+  Writer w(gradients);
+  if (!w.dy())
+    return;
+  if (w.needs(0))
+    w.set(0,
+          w.make<CombineOp>(w.dy(), getOrder(), getPosition(), getWeights()));
+  if (getWeights() && w.needs(3))
+    w.set(3, alongAssignments(w, w.dy(), getInput(), getPosition()));
+}
+
+void CombineOp::buildGradient(Gradients &gradients) {
+  Writer w(gradients);
+  if (!w.dy())
+    return;
+  if (w.needs(0))
+    w.set(0,
+          w.make<DispatchOp>(w.dy(), getOrder(), getPosition(), getWeights()));
+  if (getWeights() && w.needs(3))
+    w.set(3, alongAssignments(w, getInput(), w.dy(), getPosition()));
+}
+
+void GroupedMatmulOp::buildGradient(Gradients &gradients) {
+  Writer w(gradients);
+  if (!w.dy())
+    return;
+  bool transposed = getTransposed();
+  if (w.needs(0))
+    w.set(0, w.make<GroupedMatmulOp>(w.dy(), getMatrices(), getOffsets(),
+                                     transposed ? UnitAttr()
+                                                : w.builder.getUnitAttr()));
+  if (w.needs(1))
+    w.set(1, w.make<GroupedOuterOp>(transposed ? w.dy() : getRows(),
+                                    transposed ? getRows() : w.dy(),
+                                    getOffsets()));
+}
+
+void BucketOp::buildGradient(Gradients &gradients) {
+  Writer w(gradients);
+  if (w.dy() && w.needs(0))
+    w.set(0, w.make<UnbucketOp>(typeOf(getRows()), w.dy(), getOffsets()));
+}
+
+void UnbucketOp::buildGradient(Gradients &gradients) {
+  Writer w(gradients);
+  if (w.dy() && w.needs(0))
+    w.set(0, w.make<BucketOp>(typeOf(getRows()), w.dy(), getOffsets()));
+}
+
+void GroupedOuterOp::buildGradient(Gradients &gradients) {
+  Writer w(gradients);
+  if (!w.dy())
+    return;
+  if (w.needs(0))
+    w.set(0, w.make<GroupedMatmulOp>(getRhs(), w.dy(), getOffsets(),
+                                     w.builder.getUnitAttr()));
+  if (w.needs(1))
+    w.set(1,
+          w.make<GroupedMatmulOp>(getLhs(), w.dy(), getOffsets(), UnitAttr()));
+}
+
 void StepMeanOp::buildGradient(Gradients &gradients) {
   Writer w(gradients);
   if (!w.dy() || !w.needs(0))

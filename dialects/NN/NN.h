@@ -108,6 +108,10 @@ inline constexpr llvm::StringLiteral kRoleAttr = "nn.role";
 /// result is the argument plus something, and may be computed in its memory.
 inline constexpr llvm::StringLiteral kAccumulatesAttr = "nn.accumulates";
 
+/// In front of the name of a bias: the result of a step's gradients that has
+/// the load of each expert.
+inline constexpr llvm::StringLiteral kLoadPrefix = "load:";
+
 /// Writes nn ops in few words. Operands broadcast; numbers become constants of
 /// the element type of the other operand.
 class Emit {

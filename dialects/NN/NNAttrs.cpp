@@ -85,6 +85,7 @@ Attribute ParamAttr::parse(AsmParser &parser, Type) {
       parser.parseRParen())
     return {};
   bool frozen = false, decay = true;
+  double balance = 0;
   while (succeeded(parser.parseOptionalComma())) {
     StringRef flag;
     loc = parser.getCurrentLocation();
@@ -94,17 +95,26 @@ Attribute ParamAttr::parse(AsmParser &parser, Type) {
       frozen = true;
     else if (flag == "no_decay")
       decay = false;
-    else {
+    else if (flag == "balance") {
+      if (parser.parseLParen() || parseNumber(parser, balance) ||
+          parser.parseRParen())
+        return {};
+      if (!(balance > 0)) {
+        parser.emitError(loc, "balance is ")
+            << balance << ", expected a positive number";
+        return {};
+      }
+    } else {
       parser.emitError(loc, "unknown flag '")
-          << flag << "', expected 'frozen' or 'no_decay'";
+          << flag << "', expected 'frozen', 'no_decay' or 'balance'";
       return {};
     }
   }
   if (parser.parseGreater())
     return {};
-  return ParamAttr::get(parser.getContext(),
-                        parser.getBuilder().getStringAttr(name), axes, init,
-                        llvm::APFloat(value), frozen, decay);
+  return ParamAttr::get(
+      parser.getContext(), parser.getBuilder().getStringAttr(name), axes, init,
+      llvm::APFloat(value), frozen, decay, llvm::APFloat(balance));
 }
 
 void ParamAttr::print(AsmPrinter &printer) const {
@@ -120,6 +130,11 @@ void ParamAttr::print(AsmPrinter &printer) const {
     printer << ", frozen";
   if (!getDecay())
     printer << ", no_decay";
+  if (!getBalance().isZero()) {
+    printer << ", balance(";
+    printNumber(printer.getStream(), getBalance());
+    printer << ")";
+  }
   printer << ">";
 }
 
@@ -157,14 +172,15 @@ LogicalResult
 RopeScalingAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                         StringRef kind, llvm::APFloat factor, llvm::APFloat low,
                         llvm::APFloat high, int64_t original) {
-  if (kind != "linear" && kind != "llama3")
+  if (!llvm::is_contained({"linear", "llama3", "yarn"}, kind))
     return emitError() << "unknown rotary scaling '" << kind
-                       << "', expected 'linear' or 'llama3'";
+                       << "', expected 'linear', 'llama3' or 'yarn'";
   if (!(factor.convertToDouble() > 0))
     return emitError() << "rotary scaling factor must be positive";
-  if (kind == "llama3" && (!(high.convertToDouble() > low.convertToDouble()) ||
+  if (kind != "linear" && (!(high.convertToDouble() > low.convertToDouble()) ||
                            !(low.convertToDouble() > 0) || original < 1))
-    return emitError() << "llama3 rotary scaling expects 0 < low < high and "
+    return emitError() << kind
+                       << " rotary scaling expects 0 < low < high and "
                           "original >= 1";
   return success();
 }

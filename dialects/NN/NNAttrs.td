@@ -33,6 +33,10 @@ def NN_Distribution : NN_Enum<"Distribution", "a distribution of random numbers"
   I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">]>;
 def NN_DistributionAttr : NN_EnumAttr<NN_Distribution, "distribution">;
 
+def NN_Scores : NN_Enum<"Scores", "how a router's logits become scores", [
+  I32EnumAttrCase<"Softmax", 0, "softmax">, I32EnumAttrCase<"Sigmoid", 1, "sigmoid">]>;
+def NN_ScoresAttr : NN_EnumAttr<NN_Scores, "scores">;
+
 def NN_Init : NN_Enum<"Init", "how a parameter starts", [
   I32EnumAttrCase<"Constant", 0, "constant">, I32EnumAttrCase<"Normal", 1, "normal">]>;
 
@@ -46,7 +50,10 @@ def NN_ParamAttr : NN_Attr<"Param", "param"> {
     The name under which the parameter is saved; the logical axis of each of its
     dimensions (`_` where a dimension has none); how it starts: `constant(c)`
     or `normal(s)` with mean 0 and standard deviation s; `frozen` if it is not
-    trained; `no_decay` if weight decay leaves it alone.
+    trained; `no_decay` if weight decay leaves it alone. `balance(r)`: a bias of
+    `nn.route` for each expert, which a step raises by r where fewer tokens than the
+    mean chose the expert and lowers by r where more did (Wang et al. 2024), and which
+    the optimizer leaves alone.
 
     Example:
 
@@ -54,7 +61,9 @@ def NN_ParamAttr : NN_Attr<"Param", "param"> {
     func.func @loss(%w: tensor<256x64xf32>
         {nn.param = #nn.param<"wte.weight", axes = [vocab, embed], init = normal(0.02)>},
         %g: tensor<64xf32>
-        {nn.param = #nn.param<"ln_f.weight", axes = [embed], init = constant(1), no_decay>})
+        {nn.param = #nn.param<"ln_f.weight", axes = [embed], init = constant(1), no_decay>},
+        %b: tensor<8xf32>
+        {nn.param = #nn.param<"gate.bias", axes = [expert], init = constant(0), no_decay, balance(0.001)>})
     ```
   }];
   let parameters = (ins
@@ -63,7 +72,8 @@ def NN_ParamAttr : NN_Attr<"Param", "param"> {
     EnumParameter<NN_Init>:$init,
     APFloatParameter<"a finite number">:$initValue,
     "bool":$frozen,
-    "bool":$decay);
+    "bool":$decay,
+    APFloatParameter<"how far a step moves it, 0 where the optimizer trains it">:$balance);
   let hasCustomAssemblyFormat = 1;
 }
 
@@ -73,17 +83,21 @@ def NN_RopeScalingAttr : NN_Attr<"RopeScaling", "rope_scaling"> {
     `linear` divides every frequency by `factor`. `llama3` leaves wavelengths
     below `original / high` alone, divides those above `original / low` by
     `factor`, and goes smoothly from one to the other between (the `rope_scaling`
-    of Llama 3.1's configuration).
+    of Llama 3.1's configuration). `yarn` divides frequencies that turn less than
+    `low` times within `original` tokens by `factor`, leaves those alone that turn more
+    than `high` times, and goes in a straight line over the frequencies between (Peng
+    et al. 2023; the factor of the logits is the model's business).
 
     Example:
 
     ```mlir
     #nn.rope_scaling<llama3, factor = 8.0, low = 1.0, high = 4.0, original = 8192>
     #nn.rope_scaling<linear, factor = 2.0, low = 1.0, high = 1.0, original = 0>
+    #nn.rope_scaling<yarn, factor = 40.0, low = 1.0, high = 32.0, original = 4096>
     ```
   }];
   let parameters = (ins
-    StringRefParameter<"`linear` or `llama3`">:$kind,
+    StringRefParameter<"`linear`, `llama3` or `yarn`">:$kind,
     APFloatParameter<"">:$factor, APFloatParameter<"">:$low,
     APFloatParameter<"">:$high, "int64_t":$original);
   let hasCustomAssemblyFormat = 1;

@@ -813,6 +813,209 @@ def NN_CrossEntropyGradOp : NN_Op<"cross_entropy_grad", [ByRule, ByDecomposition
 }
 
 //===----------------------------------------------------------------------===//
+// Mixture of experts
+//===----------------------------------------------------------------------===//
+
+def NN_RouteOp : NN_Op<"route", [ByInference, ByRule, ByGradient, ByDecomposition]> {
+  let summary = "the experts of each token and their weights";
+  let description = [{
+    Logits [..., E] become scores, `softmax` over the experts or `sigmoid` of each.
+    The k experts of a token are those with the largest score plus bias ([E], where
+    there is one), the largest first, of equal ones the lowest. With
+    `groups G keep M best N` the experts are G equal groups; a group counts as much
+    as its N best experts (score plus bias) together, and only experts of the M best
+    groups can be chosen (DeepSeek-AI 2024, section 2.1.2). The weights [..., k] are
+    the scores of the chosen, without the bias; with `normalised` over their sum plus
+    1e-20; times `scale`. They are f32 where the logits are bf16 or f16.
+
+    The bias has no gradient: what stands in its place is how many tokens chose each
+    expert, from which `balance` parameters are updated.
+
+    Example:
+
+    ```mlir
+    %w, %e = nn.route softmax %x k 2 normalised : (tensor<4x16x8xf32>) -> (tensor<4x16x2xf32>, tensor<4x16x2xi32>)
+    %v, %f = nn.route sigmoid %x bias %b k 2 groups 4 keep 2 best 2 normalised scale 2.5
+      : (tensor<4x16x8xf32>, tensor<8xf32>) -> (tensor<4x16x2xf32>, tensor<4x16x2xi32>)
+    ```
+  }];
+  let arguments = (ins NN_ScoresAttr:$scores, NN_FloatTensor:$logits,
+                       Optional<NN_FloatTensor>:$bias, NN_I64:$k,
+                       DefaultValuedAttr<NN_I64, "1">:$groups,
+                       DefaultValuedAttr<NN_I64, "1">:$groups_kept,
+                       DefaultValuedAttr<NN_I64, "1">:$group_best,
+                       UnitAttr:$normalised, DefaultValuedAttr<F64Attr, "1.0">:$scale);
+  let results = (outs NN_FloatTensor:$weights, NN_IntTensor:$experts);
+  let assemblyFormat = [{
+    custom<Word>($scores) $logits (`bias` $bias^)? `k` $k
+    (`groups` $groups^ `keep` $groups_kept `best` $group_best)?
+    (`normalised` $normalised^)? (`scale` $scale^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_ExpertSortOp : NN_Op<"expert_sort", [ByInference, ByRule, ByDecomposition]> {
+  let summary = "assignments in the order of their experts";
+  let description = [{
+    The assignments of a group (dimension 0), token s and choice j as number s * k + j,
+    sorted by expert and, for one expert, by number. `order` [B, R] has the number in
+    each row, -1 past the last; `position` [B, S, k] the row of each assignment, -1
+    where it is dropped; expert e has the rows from `offsets` [B, E + 1] e on, up to
+    those of e + 1. With `capacity` C only the first C of an expert in each group stay,
+    the others are dropped, as are experts outside [0, E). R is the most rows that a
+    group can have: S * k, and no more than E * C.
+
+    Example:
+
+    ```mlir
+    %order, %position, %offsets = nn.expert_sort %e of 8
+      : (tensor<4x16x2xi32>) -> (tensor<4x32xi32>, tensor<4x16x2xi32>, tensor<4x9xi32>)
+    %o, %p, %q = nn.expert_sort %e of 8 capacity 3
+      : (tensor<4x16x2xi32>) -> (tensor<4x24xi32>, tensor<4x16x2xi32>, tensor<4x9xi32>)
+    ```
+  }];
+  let arguments = (ins NN_IntTensor:$experts, NN_I64:$count, OptionalAttr<NN_I64>:$capacity);
+  let results = (outs NN_IntTensor:$order, NN_IntTensor:$position, NN_IntTensor:$offsets);
+  let assemblyFormat = [{
+    $experts `of` $count (`capacity` $capacity^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+def NN_DispatchOp : NN_Op<"dispatch", [ByInference, ByRule, ByGradient, ByDecomposition]> {
+  let summary = "the tokens of each row, in the order of experts";
+  let description = [{
+    Row r of a group is its token order[r] / k, times weights[order[r]] where there are
+    weights [B, S, k]; zeros where order[r] is negative. `order` and `position` are
+    those of `nn.expert_sort`.
+
+    Example:
+
+    ```mlir
+    %y = nn.dispatch %x, %order, %position
+      : (tensor<4x16x32xf32>, tensor<4x32xi32>, tensor<4x16x2xi32>) -> tensor<4x32x32xf32>
+    %z = nn.dispatch %x, %order, %position weights %w
+      : (tensor<4x16x32xf32>, tensor<4x32xi32>, tensor<4x16x2xi32>, tensor<4x16x2xf32>) -> tensor<4x32x32xf32>
+    ```
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_IntTensor:$order, NN_IntTensor:$position,
+                       Optional<NN_FloatTensor>:$weights);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $order `,` $position (`weights` $weights^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_CombineOp : NN_Op<"combine", [ByInference, ByRule, ByGradient, ByDecomposition]> {
+  let summary = "the rows of each token, added up";
+  let description = [{
+    Token s of a group is the sum over its choices j of row position[s, j], times
+    weights[s, j] where there are weights [B, S, k]; a dropped assignment adds nothing.
+    The transpose of `nn.dispatch`.
+
+    Example:
+
+    ```mlir
+    %y = nn.combine %x, %order, %position
+      : (tensor<4x32x32xf32>, tensor<4x32xi32>, tensor<4x16x2xi32>) -> tensor<4x16x32xf32>
+    %z = nn.combine %x, %order, %position weights %w
+      : (tensor<4x32x32xf32>, tensor<4x32xi32>, tensor<4x16x2xi32>, tensor<4x16x2xf32>) -> tensor<4x16x32xf32>
+    ```
+  }];
+  let arguments = (ins NN_FloatTensor:$input, NN_IntTensor:$order, NN_IntTensor:$position,
+                       Optional<NN_FloatTensor>:$weights);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    $input `,` $order `,` $position (`weights` $weights^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_GroupedMatmulOp : NN_Op<"grouped_matmul", [ByInference, ByRule, ByGradient, ByDecomposition]> {
+  let summary = "each row times the matrix of its expert";
+  let description = [{
+    Rows [B, R, K], weights [E, K, N], or [E, N, K] where `transposed`, offsets
+    [B, E + 1]: the rows offsets[e] to offsets[e + 1] of a group are multiplied by
+    matrix e. Rows past offsets[E] are not read and give zeros. Accumulates in the
+    wider of f32 and the element type. All three may have one more dimension in front,
+    the parts of `nn.bucket`: each part has experts, and rows, of its own.
+
+    Example:
+
+    ```mlir
+    %y = nn.grouped_matmul %x, %w, %offsets : (tensor<4x32x16xf32>, tensor<8x16x24xf32>, tensor<4x9xi32>) -> tensor<4x32x24xf32>
+    %z = nn.grouped_matmul %x, %u, %offsets transposed : (tensor<4x32x16xf32>, tensor<8x24x16xf32>, tensor<4x9xi32>) -> tensor<4x32x24xf32>
+    ```
+  }];
+  let arguments = (ins NN_FloatTensor:$rows, NN_FloatTensor:$matrices, NN_IntTensor:$offsets,
+                       UnitAttr:$transposed);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = [{
+    $rows `,` $matrices `,` $offsets (`transposed` $transposed^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_BucketOp : NN_Op<"bucket", [ByRule, ByGradient, ByDecomposition]> {
+  let summary = "the rows of each part of the experts";
+  let description = [{
+    Rows [B, R, H] in the order of E experts, with their offsets [B, E + 1], become
+    [P, B, M, H]: part p has experts p * E/P to (p + 1) * E/P, and its rows of a group
+    are the first M of those, zeros where there are fewer. Sharded over the parts, the
+    rows are where their experts are; what it takes to move them there follows from the
+    sharding of the result.
+
+    Example:
+
+    ```mlir
+    %y = nn.bucket %x, %offsets : (tensor<4x32x16xf32>, tensor<4x9xi32>) -> tensor<2x4x32x16xf32>
+    ```
+  }];
+  let arguments = (ins NN_FloatTensor:$rows, NN_IntTensor:$offsets);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$rows `,` $offsets attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def NN_UnbucketOp : NN_Op<"unbucket", [ByRule, ByGradient, ByDecomposition]> {
+  let summary = "the rows of all parts of the experts, one after another";
+  let description = [{
+    The transpose of `nn.bucket`: row r of a group is the row that `nn.bucket` took it
+    to, zeros past the last of them and where it was left out.
+
+    Example:
+
+    ```mlir
+    %y = nn.unbucket %x, %offsets : (tensor<2x4x32x16xf32>, tensor<4x9xi32>) -> tensor<4x32x16xf32>
+    ```
+  }];
+  let arguments = (ins NN_FloatTensor:$rows, NN_IntTensor:$offsets);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$rows `,` $offsets attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
+def NN_GroupedOuterOp : NN_Op<"grouped_outer", [ByInference, ByRule, ByGradient, ByDecomposition]> {
+  let summary = "for each expert, the sum of the outer products of its rows";
+  let description = [{
+    Rows [B, R, K] and [B, R, N], offsets [B, E + 1]: matrix e of the result
+    [E, K, N] is the sum over all groups and over the rows offsets[e] to
+    offsets[e + 1] of lhs[r]^T rhs[r]: the gradient of `nn.grouped_matmul` by its
+    matrices. Zeros for an expert without rows. With a dimension of parts in front of
+    all three the result has it, too.
+
+    Example:
+
+    ```mlir
+    %g = nn.grouped_outer %x, %dy, %offsets : (tensor<4x32x16xf32>, tensor<4x32x24xf32>, tensor<4x9xi32>) -> tensor<8x16x24xf32>
+    ```
+  }];
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs, NN_IntTensor:$offsets);
+  let results = (outs NN_FloatTensor:$result);
+  let assemblyFormat = "$lhs `,` $rhs `,` $offsets attr-dict `:` functional-type(operands, results)";
+}
+
+//===----------------------------------------------------------------------===//
 // The training step
 //===----------------------------------------------------------------------===//
 

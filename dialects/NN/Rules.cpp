@@ -1054,6 +1054,160 @@ ShardingRule CrossEntropyGradOp::getShardingRule() {
 }
 
 //===----------------------------------------------------------------------===//
+// Mixture of experts
+//===----------------------------------------------------------------------===//
+
+ShardingRule RouteOp::getShardingRule() {
+  RuleBuilder b;
+  ArrayRef<int64_t> shape = RuleBuilder::shapeOf(getLogits());
+  ValueFactors tokens = b.dims("d", shape.drop_back());
+  ValueFactors logits = tokens, chosen = tokens;
+  logits.push_back(b.dim("e", shape.back(), FactorKind::Whole));
+  chosen.push_back(b.dim("k", getK(), FactorKind::Whole));
+  b.rule.operands = {logits};
+  if (getBias())
+    b.rule.operands.push_back({logits.back()});
+  b.rule.results = {chosen, chosen};
+  return b.rule;
+}
+
+ShardingRule ExpertSortOp::getShardingRule() {
+  RuleBuilder b;
+  ArrayRef<int64_t> shape = RuleBuilder::shapeOf(getExperts());
+  // A group is sorted as a whole.
+  DimFactors group = b.dim("b", shape[0]);
+  ValueFactors experts{group, b.dim("s", shape[1], FactorKind::Whole),
+                       b.dim("k", shape[2], FactorKind::Whole)};
+  b.rule.operands = {experts};
+  b.rule.results = {{group, b.dim("r", getOrder().getType().getDimSize(1),
+                                  FactorKind::Whole)},
+                    experts,
+                    {group, b.dim("o", getOffsets().getType().getDimSize(1),
+                                  FactorKind::Whole)}};
+  return b.rule;
+}
+
+/// The tokens of a group, its choices and its rows; one of tokens and rows is
+/// read at places that numbers name, and is needed whole.
+template <typename Op>
+static ShardingRule moveRule(Op op, bool toRows) {
+  RuleBuilder b;
+  ArrayRef<int64_t> position = RuleBuilder::shapeOf(op.getPosition());
+  ArrayRef<int64_t> order = RuleBuilder::shapeOf(op.getOrder());
+  DimFactors group = b.dim("b", position[0]);
+  DimFactors token = b.dim("s", position[1],
+                           toRows ? FactorKind::Whole : FactorKind::Parallel);
+  DimFactors choice = b.dim("k", position[2], FactorKind::Whole);
+  DimFactors row = b.dim("r", order[1], FactorKind::Whole);
+  DimFactors width = b.dim("h", RuleBuilder::shapeOf(op.getInput())[2]);
+  ValueFactors tokens{group, token, width}, rows{group, row, width},
+      assignments{group, token, choice};
+  b.rule.operands = {toRows ? tokens : rows, {group, row}, assignments};
+  b.rule.results = {toRows ? rows : tokens};
+  if (op.getWeights()) {
+    b.rule.operands.push_back(assignments);
+    b.separate({0, 3});
+  } else {
+    b.joint({0});
+  }
+  return b.rule;
+}
+
+ShardingRule DispatchOp::getShardingRule() {
+  return moveRule(*this, /*toRows=*/true);
+}
+ShardingRule CombineOp::getShardingRule() {
+  return moveRule(*this, /*toRows=*/false);
+}
+
+namespace {
+/// Rows, matrices and offsets of products of experts; parts stand in front of
+/// all three where there are any.
+struct ExpertFactors {
+  ExpertFactors(RuleBuilder &b, ArrayRef<int64_t> rows,
+                ArrayRef<int64_t> offsets, FactorKind group) {
+    if (rows.size() == 4)
+      front.push_back(b.dim("p", rows[0]));
+    groups = b.dim("b", rows[rows.size() - 3], group);
+    row = b.dim("r", rows[rows.size() - 2], FactorKind::Whole);
+    expert = b.dim("e", offsets.back() - 1, FactorKind::Whole);
+    this->offsets =
+        with({groups, b.dim("o", offsets.back(), FactorKind::Whole)});
+  }
+  ValueFactors with(ArrayRef<DimFactors> rest) {
+    ValueFactors value(front);
+    llvm::append_range(value, rest);
+    return value;
+  }
+  ValueFactors rowsOf(const DimFactors &width) {
+    return with({groups, row, width});
+  }
+  ValueFactors matrices(const DimFactors &a, const DimFactors &b) {
+    return with({expert, a, b});
+  }
+  ValueFactors front, offsets;
+  DimFactors groups, row, expert;
+};
+} // namespace
+
+ShardingRule GroupedMatmulOp::getShardingRule() {
+  RuleBuilder b;
+  ArrayRef<int64_t> rows = RuleBuilder::shapeOf(getRows());
+  ExpertFactors dims(b, rows, RuleBuilder::shapeOf(getOffsets()),
+                     FactorKind::Parallel);
+  DimFactors inner = b.dim("k", rows.back(), FactorKind::Reduction);
+  DimFactors outer = b.dim("n", RuleBuilder::shapeOf(getResult()).back());
+  b.rule.operands = {dims.rowsOf(inner),
+                     getTransposed() ? dims.matrices(outer, inner)
+                                     : dims.matrices(inner, outer),
+                     dims.offsets};
+  b.rule.results = {dims.rowsOf(outer)};
+  b.separate({0, 1});
+  return b.rule;
+}
+
+ShardingRule GroupedOuterOp::getShardingRule() {
+  RuleBuilder b;
+  ArrayRef<int64_t> lhs = RuleBuilder::shapeOf(getLhs());
+  ExpertFactors dims(b, lhs, RuleBuilder::shapeOf(getOffsets()),
+                     FactorKind::Reduction);
+  DimFactors left = b.dim("k", lhs.back());
+  DimFactors right = b.dim("n", RuleBuilder::shapeOf(getRhs()).back());
+  b.rule.operands = {dims.rowsOf(left), dims.rowsOf(right), dims.offsets};
+  b.rule.results = {dims.matrices(left, right)};
+  b.separate({0, 1});
+  return b.rule;
+}
+
+/// Rows in the order of experts, and by parts of the experts.
+static ShardingRule bucketRule(ArrayRef<int64_t> rows, ArrayRef<int64_t> parts,
+                               ArrayRef<int64_t> offsets, bool toParts) {
+  RuleBuilder b;
+  DimFactors part = b.dim("p", parts[0], FactorKind::Whole);
+  DimFactors group = b.dim("b", rows[0]);
+  DimFactors row = b.dim("r", rows[1], FactorKind::Whole);
+  DimFactors most = b.dim("m", parts[2], FactorKind::Whole);
+  DimFactors width = b.dim("h", rows[2]);
+  ValueFactors whole{group, row, width}, split{part, group, most, width};
+  b.rule.operands = {toParts ? whole : split,
+                     {group, b.dim("o", offsets[1], FactorKind::Whole)}};
+  b.rule.results = {toParts ? split : whole};
+  b.joint({0});
+  return b.rule;
+}
+
+ShardingRule BucketOp::getShardingRule() {
+  return bucketRule(RuleBuilder::shapeOf(getRows()),
+                    RuleBuilder::shapeOf(getResult()),
+                    RuleBuilder::shapeOf(getOffsets()), /*toParts=*/true);
+}
+ShardingRule UnbucketOp::getShardingRule() {
+  return bucketRule(RuleBuilder::shapeOf(getResult()),
+                    RuleBuilder::shapeOf(getRows()),
+                    RuleBuilder::shapeOf(getOffsets()), /*toParts=*/false);
+}
+
+//===----------------------------------------------------------------------===//
 // The training step
 //===----------------------------------------------------------------------===//
 

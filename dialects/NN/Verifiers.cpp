@@ -15,6 +15,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/StringExtras.h"
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -1006,6 +1007,245 @@ LogicalResult CrossEntropyGradOp::verify() {
     return emitOpError("result has type ")
            << getType() << ", expected the logits' " << logits;
   return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Mixture of experts
+//===----------------------------------------------------------------------===//
+
+INFER(RouteOp) {
+  auto logits = ranked(adaptor.getLogits().getType());
+  if (!logits)
+    return failure();
+  if (logits.getRank() == 0)
+    return emitOptionalError(
+        loc, "logits have rank 0, expected at least the dimension of experts");
+  int64_t experts = logits.getShape().back();
+  if (failed(checkIndexable(loc, "dimension of experts", experts)))
+    return failure();
+  if (Value bias = adaptor.getBias()) {
+    auto type = ranked(bias.getType());
+    if (!type || type.getShape() != ArrayRef<int64_t>{experts})
+      return emitOptionalError(loc, "bias has type ", bias.getType(),
+                               ", expected a number for each of the ", experts,
+                               " experts");
+  }
+  int64_t groups = adaptor.getGroups(), kept = adaptor.getGroupsKept();
+  int64_t best = adaptor.getGroupBest(), k = adaptor.getK();
+  if (groups < 1 || experts % groups)
+    return emitOptionalError(loc, "groups is ", groups,
+                             ", expected a divisor of the ", experts,
+                             " experts");
+  if (kept < 1 || kept > groups)
+    return emitOptionalError(loc, "keep is ", kept,
+                             ", expected between 1 and the ", groups,
+                             " groups");
+  if (best < 1 || best > experts / groups)
+    return emitOptionalError(loc, "best is ", best,
+                             ", expected between 1 and the ", experts / groups,
+                             " experts of a group");
+  if (k < 1 || k > kept * (experts / groups))
+    return emitOptionalError(loc, "k is ", k, ", expected between 1 and the ",
+                             kept * (experts / groups),
+                             " experts that can be chosen");
+  double scale = adaptor.getScale().convertToDouble();
+  if (!(scale > 0) || !std::isfinite(scale))
+    return emitOptionalError(loc, "scale is ", scale,
+                             ", expected a positive number");
+  SmallVector<int64_t> shape(logits.getShape());
+  shape.back() = k;
+  types.push_back(
+      RankedTensorType::get(shape, getStatisticsType(logits.getElementType())));
+  types.push_back(RankedTensorType::get(shape, IntegerType::get(context, 32)));
+  return success();
+}
+
+INFER(ExpertSortOp) {
+  auto experts = ranked(adaptor.getExperts().getType());
+  if (!experts)
+    return failure();
+  if (experts.getRank() != 3)
+    return emitOptionalError(loc, "experts have shape ",
+                             shapeText(experts.getShape()),
+                             ", expected [groups, tokens, choices]");
+  int64_t count = adaptor.getCount();
+  if (count < 1)
+    return emitOptionalError(loc, "there are ", count,
+                             " experts, expected at least 1");
+  // Kernels count the assignments of each on the stack.
+  if (count > 65536)
+    return emitOptionalError(loc, "there are ", count,
+                             " experts, expected at most 65536");
+  int64_t rows;
+  if (__builtin_mul_overflow(experts.getDimSize(1), experts.getDimSize(2),
+                             &rows))
+    rows = std::numeric_limits<int64_t>::max();
+  if (failed(checkIndexable(loc, "number of assignments of a group", rows)))
+    return failure();
+  if (std::optional<int64_t> capacity = adaptor.getCapacity()) {
+    if (*capacity < 1)
+      return emitOptionalError(loc, "capacity is ", *capacity,
+                               ", expected at least 1");
+    if (*capacity < rows)
+      rows = std::min(rows, count * *capacity);
+  }
+  auto i32 = IntegerType::get(context, 32);
+  int64_t groups = experts.getDimSize(0);
+  types.push_back(RankedTensorType::get({groups, rows}, i32));
+  types.push_back(RankedTensorType::get(experts.getShape(), i32));
+  types.push_back(RankedTensorType::get({groups, count + 1}, i32));
+  return success();
+}
+
+/// Moves `input` between tokens [B, S, H] and rows [B, R, H]; `from` is the
+/// number of the second dimension that it must have, of order and position.
+template <typename Adaptor>
+static LogicalResult inferMove(std::optional<Location> loc, Adaptor adaptor,
+                               bool toRows, SmallVectorImpl<Type> &types) {
+  auto input = ranked(adaptor.getInput().getType());
+  auto order = ranked(adaptor.getOrder().getType());
+  auto position = ranked(adaptor.getPosition().getType());
+  if (!input || !order || !position)
+    return failure();
+  if (position.getRank() != 3)
+    return emitOptionalError(loc, "position has shape ",
+                             shapeText(position.getShape()),
+                             ", expected [groups, tokens, choices]");
+  int64_t groups = position.getDimSize(0), tokens = position.getDimSize(1);
+  if (order.getRank() != 2 || order.getDimSize(0) != groups)
+    return emitOptionalError(
+        loc, "order has shape ", shapeText(order.getShape()), ", expected [",
+        groups, ", rows]: the groups are those of position");
+  int64_t rows = order.getDimSize(1), from = toRows ? tokens : rows;
+  if (input.getRank() != 3 || input.getDimSize(0) != groups ||
+      input.getDimSize(1) != from)
+    return emitOptionalError(loc, "input has shape ",
+                             shapeText(input.getShape()), ", expected [",
+                             groups, ", ", from, ", width]: the ",
+                             toRows ? "tokens" : "rows", " of each group");
+  if (Value weights = adaptor.getWeights()) {
+    auto type = ranked(weights.getType());
+    auto expected = RankedTensorType::get(
+        position.getShape(), getStatisticsType(input.getElementType()));
+    if (!type || !same(type, expected))
+      return emitOptionalError(loc, "weights have type ", weights.getType(),
+                               ", expected ", expected,
+                               ", one for each assignment");
+  }
+  types.push_back(
+      withShape(input, {groups, toRows ? rows : tokens, input.getDimSize(2)}));
+  return success();
+}
+
+INFER(DispatchOp) { return inferMove(loc, adaptor, /*toRows=*/true, types); }
+INFER(CombineOp) { return inferMove(loc, adaptor, /*toRows=*/false, types); }
+
+/// Rows are [groups, rows, width], offsets [groups, experts + 1], or both with
+/// the dimension of parts in front.
+static LogicalResult checkRows(std::optional<Location> loc,
+                               RankedTensorType rows,
+                               RankedTensorType offsets) {
+  int64_t rank = rows.getRank();
+  if (rank != 3 && rank != 4)
+    return emitOptionalError(loc, "rows have shape ",
+                             shapeText(rows.getShape()),
+                             ", expected [groups, rows, width], or parts in "
+                             "front of them");
+  if (offsets.getRank() != rank - 1 ||
+      offsets.getShape().drop_back() != rows.getShape().drop_back(2) ||
+      offsets.getShape().back() < 2)
+    return emitOptionalError(loc, "offsets have shape ",
+                             shapeText(offsets.getShape()), ", expected ",
+                             shapeText(rows.getShape().drop_back(2)),
+                             " and experts + 1");
+  return success();
+}
+
+/// [experts, a, b], or [parts, experts, a, b].
+static SmallVector<int64_t> matrixShape(RankedTensorType offsets, int64_t a,
+                                        int64_t b) {
+  SmallVector<int64_t> shape(offsets.getShape().drop_back(2));
+  llvm::append_values(shape, offsets.getShape().back() - 1, a, b);
+  return shape;
+}
+
+INFER(GroupedMatmulOp) {
+  auto rows = ranked(adaptor.getRows().getType());
+  auto matrices = ranked(adaptor.getMatrices().getType());
+  auto offsets = ranked(adaptor.getOffsets().getType());
+  if (!rows || !matrices || !offsets || failed(checkRows(loc, rows, offsets)))
+    return failure();
+  int64_t rank = rows.getRank(), inner = rows.getShape().back();
+  bool transposed = adaptor.getTransposed();
+  // The width of the result is free.
+  int64_t outer = matrices.getRank() == rank
+                      ? matrices.getDimSize(transposed ? rank - 2 : rank - 1)
+                      : 1;
+  SmallVector<int64_t> expected = matrixShape(
+      offsets, transposed ? outer : inner, transposed ? inner : outer);
+  if (matrices.getShape() != ArrayRef<int64_t>(expected))
+    return emitOptionalError(
+        loc, "matrices have shape ", shapeText(matrices.getShape()),
+        ", expected ", shapeText(expected), ", where the ",
+        transposed ? "first" : "second", " size of a matrix is free");
+  if (matrices.getElementType() != rows.getElementType())
+    return emitOptionalError(loc, "rows are of ", rows.getElementType(),
+                             " and matrices of ", matrices.getElementType(),
+                             ", expected the same");
+  SmallVector<int64_t> shape(rows.getShape());
+  shape.back() = outer;
+  types.push_back(withShape(rows, shape));
+  return success();
+}
+
+INFER(GroupedOuterOp) {
+  auto lhs = ranked(adaptor.getLhs().getType());
+  auto rhs = ranked(adaptor.getRhs().getType());
+  auto offsets = ranked(adaptor.getOffsets().getType());
+  if (!lhs || !rhs || !offsets || failed(checkRows(loc, lhs, offsets)) ||
+      failed(checkRows(loc, rhs, offsets)))
+    return failure();
+  if (lhs.getShape().drop_back() != rhs.getShape().drop_back() ||
+      lhs.getElementType() != rhs.getElementType())
+    return emitOptionalError(loc, "rows have types ", lhs, " and ", rhs,
+                             ", expected as many rows of one element type");
+  types.push_back(withShape(
+      lhs, matrixShape(offsets, lhs.getShape().back(), rhs.getShape().back())));
+  return success();
+}
+
+/// `rows` are [groups, rows, width], `parts` [parts, groups, most, width].
+static LogicalResult checkBuckets(Operation *op, RankedTensorType rows,
+                                  RankedTensorType parts,
+                                  RankedTensorType offsets) {
+  if (rows.getRank() != 3 || parts.getRank() != 4)
+    return op->emitOpError("takes rows between ")
+           << rows << " and " << parts
+           << ", expected [groups, rows, width] and [parts, groups, rows, "
+              "width]";
+  if (failed(checkRows(op->getLoc(), rows, offsets)))
+    return failure();
+  if (parts.getDimSize(1) != rows.getDimSize(0) ||
+      parts.getDimSize(3) != rows.getDimSize(2) ||
+      parts.getElementType() != rows.getElementType())
+    return op->emitOpError("takes rows between ")
+           << rows << " and " << parts
+           << ", expected the same groups, width and element type";
+  int64_t experts = offsets.getDimSize(1) - 1, count = parts.getDimSize(0);
+  if (experts % count)
+    return op->emitOpError("has ")
+           << count << " parts, expected a divisor of the " << experts
+           << " experts";
+  return success();
+}
+
+LogicalResult BucketOp::verify() {
+  return checkBuckets(*this, getRows().getType(), getType(),
+                      getOffsets().getType());
+}
+LogicalResult UnbucketOp::verify() {
+  return checkBuckets(*this, getType(), getRows().getType(),
+                      getOffsets().getType());
 }
 
 //===----------------------------------------------------------------------===//

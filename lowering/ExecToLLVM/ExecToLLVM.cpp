@@ -70,6 +70,7 @@ public:
   /// it is its index in `exec.table`, or in `exec.collectives`.
   FailureOr<int32_t> launch(LaunchOp op);
   FailureOr<int32_t> matmul(MatmulOp op);
+  FailureOr<int32_t> groupedMatmul(GroupedMatmulOp op);
   FailureOr<int32_t> collective(CollectiveOp op);
   /// The name of the description with that index.
   StringRef nameOf(int32_t index) { return names[index]; }
@@ -382,6 +383,51 @@ FailureOr<int32_t> Descriptions::matmul(MatmulOp op) {
       });
 }
 
+FailureOr<int32_t> Descriptions::groupedMatmul(GroupedMatmulOp op) {
+  auto memory = cast<MemRefType>(op.getRead()[0].getType());
+  FailureOr<SheafType> type = abiType(op, memory.getElementType());
+  if (failed(type))
+    return failure();
+  SmallVector<int64_t> dims(op.getDims());
+  dims.push_back(op.getParts());
+  SmallVector<int64_t> flags{op.getTransposed(), op.getOuter(),
+                             op.getAccumulate(), *type};
+  std::string key = "grouped";
+  for (int64_t number : llvm::concat<int64_t>(dims, flags))
+    key += " " + std::to_string(number);
+  auto it = indices.find(key);
+  if (it != indices.end())
+    return it->second;
+
+  std::string name;
+  llvm::raw_string_ostream os(name);
+  os << (op.getOuter() ? "grouped outer " : "grouped matmul ")
+     << dims[2] * dims[5] << " of " << dims[0] * dims[1] << "x" << dims[4]
+     << "x" << dims[3];
+  double width = memory.getElementTypeBitWidth() / 8.0;
+  double rows = double(dims[0]) * dims[1], k = dims[3], n = dims[4];
+  // Where every row is used; what a call does is counted as it runs.
+  int32_t id = addEntry(
+      "matmul", name, 2.0 * rows * k * n,
+      width * (rows * k + rows * n + double(dims[2]) * dims[5] * k * n),
+      op.getLoc());
+  flags.push_back(id);
+  flags.push_back(0); // padding of the struct
+  Location loc = module.getLoc();
+  SmallVector<Type> fields(dims.size(), i64);
+  fields.append(flags.size(), i32);
+  return addGlobal(
+      key, "grouped_" + Twine(id),
+      LLVM::LLVMStructType::getLiteral(context, fields), [&](OpBuilder &b) {
+        SmallVector<Value> values;
+        for (int64_t number : dims)
+          values.push_back(LLVM::ConstantOp::create(b, loc, i64, number));
+        for (int64_t flag : flags)
+          values.push_back(LLVM::ConstantOp::create(b, loc, i32, flag));
+        return values;
+      });
+}
+
 FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
   auto type = cast<MemRefType>(op.getRead()[0].getType());
   FailureOr<SheafType> element = transferType(op, type.getElementType());
@@ -624,6 +670,9 @@ void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
   case Instruction::Matmul:
     return callDevice(loc, kMatmul,
                       {description(), pointers[0], pointers[1], pointers[2]});
+  case Instruction::GroupedMatmul:
+    store();
+    return callDevice(loc, kGroupedMatmul, {description(), table});
   case Instruction::Copy:
     return callDevice(loc, kCopy,
                       {pointers[1], pointers[0], number(loc, what)});
@@ -685,6 +734,13 @@ LogicalResult HostWriter::writeOp(Operation *op) {
       return failure();
     return writeInstruction(op, Instruction::Matmul, *description,
                             placesOf(matmul->getOperands()));
+  }
+  if (auto grouped = dyn_cast<GroupedMatmulOp>(op)) {
+    FailureOr<int32_t> description = descriptions.groupedMatmul(grouped);
+    if (failed(description))
+      return failure();
+    return writeInstruction(op, Instruction::GroupedMatmul, *description,
+                            placesOf(grouped->getOperands()));
   }
   if (auto collective = dyn_cast<CollectiveOp>(op)) {
     FailureOr<int32_t> description = descriptions.collective(collective);

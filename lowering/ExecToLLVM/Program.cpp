@@ -88,7 +88,7 @@ void LoopWriter::run(int64_t mostPointers) {
   Block *head = block({ptr}), *read = block(), *next = block({i64}),
         *resolve = block();
   Block *dispatch = block(), *launch = block(), *matmul = block(),
-        *copy = block(), *collective = block();
+        *copy = block(), *collective = block(), *grouped = block();
   Block *callFunction = block(), *done = block(), *leave = block();
 
   builder.setInsertionPointToStart(entry);
@@ -148,10 +148,11 @@ void LoopWriter::run(int64_t mostPointers) {
   LLVM::SwitchOp::create(
       builder, loc, operation, callFunction, ValueRange(),
       ArrayRef<APInt>{code(Instruction::Launch), code(Instruction::Matmul),
-                      code(Instruction::Copy), code(Instruction::Collective)},
-      BlockRange({launch, matmul, copy, collective}),
+                      code(Instruction::Copy), code(Instruction::Collective),
+                      code(Instruction::GroupedMatmul)},
+      BlockRange({launch, matmul, copy, collective, grouped}),
       ArrayRef<ValueRange>{ValueRange(), ValueRange(), ValueRange(),
-                           ValueRange()});
+                           ValueRange(), ValueRange()});
   auto operand = [&](int i) { return load(ptr, element(ptr, table, i)); };
   auto callDevice = [&](Block *block, DeviceField field,
                         function_ref<SmallVector<Value>()> arguments) {
@@ -166,6 +167,9 @@ void LoopWriter::run(int64_t mostPointers) {
   callDevice(matmul, kMatmul, [&]() -> SmallVector<Value> {
     return {sheafContext, fromTable(kDescriptionsName, what), operand(0),
             operand(1), operand(2)};
+  });
+  callDevice(grouped, kGroupedMatmul, [&]() -> SmallVector<Value> {
+    return {sheafContext, fromTable(kDescriptionsName, what), table};
   });
   callDevice(copy, kCopy, [&]() -> SmallVector<Value> {
     return {sheafContext, operand(1), operand(0), what};

@@ -22,7 +22,14 @@
 namespace sheaf {
 
 /// What an instruction does, in its low eight bits.
-enum class Instruction : int64_t { Launch, Matmul, Copy, Call, Collective };
+enum class Instruction : int64_t {
+  Launch,
+  Matmul,
+  Copy,
+  Call,
+  Collective,
+  GroupedMatmul
+};
 
 /// Bits of the offset in a pointer's word: one tebibyte of scratch memory.
 constexpr int kOffsetBits = 40;
@@ -36,7 +43,7 @@ constexpr llvm::StringLiteral kFunctionsName = "functions";
 
 /// Fields of SheafContext, SheafDevice and SheafCommunicator, in order (abi.h).
 enum ContextField { kDevice, kBuffers, kArena, kRuntime, kCommunicator };
-enum DeviceField { kLaunch, kMatmul, kCopy };
+enum DeviceField { kLaunch, kMatmul, kCopy, kZero, kGroupedMatmul };
 enum CommunicatorField { kStart, kWait };
 
 /// Starts the transfer that `description` describes and waits for it.

@@ -242,6 +242,8 @@ private:
   DenseMap<Value, Value> updates;
   /// Where a product reads or writes parts of other tensors.
   DenseMap<Operation *, StridedProduct> strided;
+  /// Products of experts that are added to an accumulator, and its buffer.
+  DenseMap<Operation *, Value> addedTo;
   /// Ops that such products make needless.
   DenseSet<Operation *> needless;
   /// Buffers of operands that an op writes over.
@@ -250,6 +252,7 @@ private:
   LogicalResult lowerBlock(Block &block);
   LogicalResult lowerOp(Operation *op);
   LogicalResult lowerEinsum(nn::EinsumOp einsum);
+  bool lowerGrouped(Operation *op);
   LogicalResult lowerMicrobatches(nn::MicrobatchesOp loop);
   void lowerKernel(Operation *op);
   void lowerFused(nn::FusedOp fused);
@@ -803,6 +806,15 @@ bool FunctionLowering::assemble(nn::ConcatenateOp concat, Value accumulator) {
   return true;
 }
 
+/// Whether an op is a product of uneven sizes that the device has.
+static bool isGrouped(Operation *op) {
+  if (!isa<nn::GroupedMatmulOp, nn::GroupedOuterOp>(op))
+    return false;
+  Type element =
+      cast<RankedTensorType>(op->getResult(0).getType()).getElementType();
+  return isa<Float32Type, Float64Type>(element);
+}
+
 /// Has a product added to an accumulator by itself.
 void FunctionLowering::accumulate(nn::AddOp add) {
   Value overwritten = updates.lookup(add.getResult());
@@ -853,6 +865,8 @@ void FunctionLowering::accumulate(nn::AddOp add) {
     product.into = view(root);
     product.accumulate = true;
     strided[einsum] = product;
+  } else if (isa<nn::GroupedOuterOp>(from) && isGrouped(from)) {
+    addedTo[from] = view(root);
   } else {
     return;
   }
@@ -902,6 +916,8 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
   }
   if (auto einsum = dyn_cast<nn::EinsumOp>(op))
     return lowerEinsum(einsum);
+  if (isa<nn::GroupedMatmulOp, nn::GroupedOuterOp>(op) && lowerGrouped(op))
+    return success();
   if (auto loop = dyn_cast<nn::MicrobatchesOp>(op))
     return lowerMicrobatches(loop);
   if (auto call = dyn_cast<func::CallOp>(op)) {
@@ -1081,6 +1097,40 @@ LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {
   if (Attribute role = einsum->getAttr(nn::kRoleAttr))
     matmul->setAttr(nn::kRoleAttr, role);
   return success();
+}
+
+/// Rows times the matrix of their expert, or the sum of their outer products.
+bool FunctionLowering::lowerGrouped(Operation *op) {
+  if (!isGrouped(op))
+    return false;
+  auto sizesOf = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getShape();
+  };
+  bool outer = isa<nn::GroupedOuterOp>(op);
+  auto product = dyn_cast<nn::GroupedMatmulOp>(op);
+  ArrayRef<int64_t> rows = sizesOf(op->getOperand(0));
+  ArrayRef<int64_t> matrices =
+      sizesOf(outer ? op->getResult(0) : op->getOperand(1));
+  // Groups, rows, experts, k, n; parts stand in front where there are any.
+  bool isCut = rows.size() == 4;
+  int64_t parts = isCut ? rows[0] : 1;
+  rows = rows.drop_front(isCut);
+  matrices = matrices.drop_front(isCut);
+  int64_t n = outer ? matrices[2] : sizesOf(op->getResult(0)).back();
+  SmallVector<Value> read;
+  for (Value operand : op->getOperands())
+    read.push_back(lookup(operand));
+  auto sum = addedTo.find(op);
+  bool accumulate = sum != addedTo.end();
+  Value written = accumulate ? sum->second : destination(op->getResult(0));
+  auto lowered = GroupedMatmulOp::create(
+      builder, op->getLoc(), read, written,
+      builder.getDenseI64ArrayAttr(
+          {parts * rows[0], rows[1], matrices[0], rows[2], n}),
+      parts, product && product.getTransposed(), outer, accumulate);
+  if (Attribute role = op->getAttr(nn::kRoleAttr))
+    lowered->setAttr(nn::kRoleAttr, role);
+  return true;
 }
 
 LogicalResult FunctionLowering::lowerMicrobatches(nn::MicrobatchesOp loop) {

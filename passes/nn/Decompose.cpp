@@ -27,23 +27,41 @@ struct NNDecompose : sheaf::impl::NNDecomposeBase<NNDecompose> {
   using NNDecomposeBase::NNDecomposeBase;
 
   void runOnOperation() final {
-    llvm::StringSet<> chosen;
-    for (StringRef name : ops) {
+    llvm::StringSet<> chosen, kept;
+    if (!ops.empty() && !keep.empty()) {
+      emitError(getOperation()->getLoc())
+          << "nn-decompose: options 'ops' and 'keep' exclude each other";
+      return signalPassFailure();
+    }
+    if (failed(read("ops", ops, chosen)) || failed(read("keep", keep, kept)))
+      return signalPassFailure();
+    decompose(chosen, kept);
+  }
+
+  LogicalResult read(StringRef option, ArrayRef<std::string> names,
+                     llvm::StringSet<> &set) {
+    for (StringRef name : names) {
       std::string full = name.contains('.') ? name.str() : ("nn." + name).str();
       auto info = RegisteredOperationName::lookup(full, &getContext());
       if (!info || !info->hasInterface<nn::DecomposableOpInterface>()) {
         emitError(getOperation()->getLoc())
-            << "nn-decompose: option 'ops' names '" << name << "', which is "
+            << "nn-decompose: option '" << option << "' names '" << name
+            << "', which is "
             << (info ? "an op without a decomposition" : "no known op")
             << "; expected one of " << decomposableOps();
-        return signalPassFailure();
+        return failure();
       }
-      chosen.insert(full);
+      set.insert(full);
     }
+    return success();
+  }
 
+  void decompose(const llvm::StringSet<> &chosen,
+                 const llvm::StringSet<> &kept) {
     SmallVector<nn::DecomposableOpInterface> worklist;
     getOperation()->walk([&](nn::DecomposableOpInterface op) {
-      if (chosen.empty() || chosen.contains(op->getName().getStringRef()))
+      StringRef name = op->getName().getStringRef();
+      if (!kept.contains(name) && (chosen.empty() || chosen.contains(name)))
         worklist.push_back(op);
     });
     KeepRole listener;

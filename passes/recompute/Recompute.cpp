@@ -44,7 +44,8 @@ private:
   bool isKept(Operation *op) {
     return policy == "selective" &&
            isa<nn::EinsumOp, nn::AttentionOp, nn::GatherOp, nn::GatherGradOp,
-               nn::EmbeddingOp, nn::TopKOp, func::CallOp>(op);
+               nn::EmbeddingOp, nn::TopKOp, nn::RouteOp, nn::ExpertSortOp,
+               nn::GroupedMatmulOp, nn::GroupedOuterOp, func::CallOp>(op);
   }
   LogicalResult rewrite(func::FuncOp backward, SymbolTable &symbols);
 };

@@ -24,6 +24,7 @@ namespace {
 /// The names of the dimensions of the batch.
 constexpr llvm::StringLiteral kBatchDims[] = {"batch", "seq"};
 constexpr llvm::StringLiteral kBatchAxis = "dp";
+constexpr llvm::StringLiteral kExpertAxis = "expert";
 
 /// A parameter's shardings: as it is used, and with ZeRO's axes added.
 struct Parameter {
@@ -44,6 +45,7 @@ struct Options {
   int64_t zeroMinBytes;
   /// ZeRO-3: `again` or `keep`; ZeRO-2 and 3: `sharded` or `whole`.
   StringRef zero3Gathers, accumulate;
+  int64_t expertParallel;
 };
 
 /// Writes one strategy on one module.
@@ -86,6 +88,7 @@ public:
       if (isEntry(function))
         shardEntry(function);
     shardValues();
+    shardParts();
     return success();
   }
 
@@ -180,7 +183,14 @@ private:
                << group << ", which does not divide the " << devices
                << " devices of dp; nearest: "
                << nearestDivisors(devices, group);
-      text = builtinStrategy(zero, group, options.sequenceParallel, devices);
+      int64_t experts = options.expertParallel;
+      if (experts < 1 || devices % experts != 0)
+        return module.emitError("dist-apply-strategy: expert-parallel is ")
+               << experts << ", which does not divide the " << devices
+               << " devices of dp; nearest: "
+               << nearestDivisors(devices, experts);
+      text = builtinStrategy(zero, group, options.sequenceParallel, devices,
+                             experts);
     }
     FailureOr<StrategyTable> rows =
         parseStrategy(text, options.strategy, module, mesh.op);
@@ -445,7 +455,8 @@ private:
   /// That the axes of ZeRO are not those of the parameter itself.
   LogicalResult checkZero(nn::ParamAttr param, const Parameter &entry) {
     for (auto [atom, row] : entry.rows) {
-      if (!llvm::is_contained(zeroAxes, atom))
+      // ZeRO shards experts over the devices of dp that are left.
+      if (!llvm::is_contained(zeroAxes, atom) || row->axis == kExpertAxis)
         continue;
       InFlightDiagnostic error =
           emitError(zeroRows[0]->loc)
@@ -1120,6 +1131,49 @@ private:
   }
 
   /// Rows for values that are no arguments. What is on an op already stays.
+  /// Rows by parts of the experts are where those are: samples keep the axes
+  /// that experts do not have.
+  void shardParts() {
+    SmallVector<int> parts, samples;
+    const StrategyRow *asked = nullptr;
+    for (const StrategyRow &row : table) {
+      if (row.what == StrategyRow::Parameter && row.axis == kExpertAxis) {
+        parts = atomsOf(row.meshAxes);
+        asked = &row;
+      }
+      if (row.what == StrategyRow::Batch && row.axis == kBatchDims[0])
+        samples = atomsOf(row.meshAxes);
+    }
+    llvm::erase_if(samples,
+                   [&](int atom) { return llvm::is_contained(parts, atom); });
+    if (parts.empty())
+      return;
+    OpBuilder builder(context);
+    auto sharded = [&](Value value) {
+      ValueSharding sharding(cast<RankedTensorType>(value.getType()).getRank());
+      llvm::append_range(sharding.dims[0].axes, parts);
+      llvm::append_range(sharding.dims[1].axes, samples);
+      return sharding;
+    };
+    module.walk([&](nn::BucketOp bucket) {
+      builder.setInsertionPointAfter(bucket);
+      auto op = dist::ConstraintOp::create(
+          builder, bucket.getLoc(), bucket.getType(), bucket,
+          mesh.print(sharded(bucket)),
+          builder.getStringAttr(asked->describe() +
+                                ": rows go to their experts"));
+      if (Attribute role = bucket->getAttr(nn::kRoleAttr))
+        op->setAttr(nn::kRoleAttr, role);
+      bucket.getResult().replaceAllUsesExcept(op, op);
+    });
+    module.walk([&](nn::UnbucketOp unbucket) {
+      builder.setInsertionPoint(unbucket);
+      OpOperand &rows = unbucket.getRowsMutable();
+      constrain(builder, rows, sharded(rows.get()),
+                asked->describe() + ": rows come back from their experts");
+    });
+  }
+
   void shardValues() {
     SmallVector<const StrategyRow *> rows;
     for (const StrategyRow &row : table)
@@ -1187,8 +1241,9 @@ struct DistApplyStrategy
   using DistApplyStrategyBase::DistApplyStrategyBase;
 
   void runOnOperation() final {
-    Options options{mesh,     zero,         zeroGroup,    sequenceParallel,
-                    strategy, zeroMinBytes, zero3Gathers, accumulate};
+    Options options{mesh,          zero,         zeroGroup,    sequenceParallel,
+                    strategy,      zeroMinBytes, zero3Gathers, accumulate,
+                    expertParallel};
     if (failed(Strategy(getOperation(), options).run()))
       signalPassFailure();
   }

@@ -21,6 +21,8 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       (hybrid sharding). Parameters of fewer than `zero-min-bytes` stay whole. With
       `zero3-gathers=keep` weights are gathered at the beginning of a step and kept over
       all microbatches, with `accumulate=whole` gradients are reduced once, behind them.
+    - `expert-parallel=E` shards experts over the innermost E devices of `dp`, and
+      with them what `nn-bucket-experts` has cut into E parts.
     - `sequence-parallel` asks, with priority 1, that values with axes `seq` and
       `embed` have the former over `tp`.
 
@@ -72,6 +74,8 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       "Gradients of zero=2 and 3 between microbatches: sharded, or whole">,
     Option<"sequenceParallel", "sequence-parallel", "bool", /*default=*/"false",
       "Shard activations between blocks along the sequence">,
+    Option<"expertParallel", "expert-parallel", "int64_t", /*default=*/"1",
+      "Shard experts over the innermost devices of dp, so many">,
     Option<"strategy", "strategy", "std::string", /*default=*/"\"\"",
       "A file with the table, instead of zero, zero-group and sequence-parallel">,
   ];

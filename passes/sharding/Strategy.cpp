@@ -28,12 +28,17 @@ std::string StrategyRow::describe() const {
 }
 
 std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
-                                      bool sequenceParallel, int64_t devices) {
+                                      bool sequenceParallel, int64_t devices,
+                                      int64_t expertParallel) {
   std::string table = "parameter heads -> tp\n"
                       "parameter kv_heads -> tp shared\n"
                       "parameter mlp -> tp\n"
                       "parameter vocab -> tp\n"
                       "batch batch -> dp\n";
+  if (expertParallel > 1)
+    table += "parameter expert -> dp:(" +
+             std::to_string(devices / expertParallel) + ")" +
+             std::to_string(expertParallel) + "\n";
   if (sequenceParallel)
     table += "value seq of batch, embed -> tp priority 1\n";
   if (zeroGroup == 1)

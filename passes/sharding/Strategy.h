@@ -50,7 +50,7 @@ using StrategyTable = std::vector<StrategyRow>;
 
 /// The table of the driver's options, as text. `devices` is the size of dp.
 std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
-                            int64_t devices);
+                            int64_t devices, int64_t expertParallel);
 
 /// Reads a table. `file` is where it stands, empty for one that is built in;
 /// logical axes are those that the project knows and those of the module's

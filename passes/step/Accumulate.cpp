@@ -12,6 +12,7 @@
 #include "passes/step/Passes.h"
 #include "support/Divisors.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace sheaf {
 #define GEN_PASS_DEF_NNACCUMULATE
@@ -20,6 +21,9 @@ namespace sheaf {
 
 using namespace mlir;
 using namespace sheaf;
+
+/// On a result of the loss: how much of it is added to what is differentiated.
+static constexpr llvm::StringLiteral kWeightAttr = "nn.weight";
 
 namespace {
 struct NNAccumulate : sheaf::impl::NNAccumulateBase<NNAccumulate> {
@@ -34,8 +38,9 @@ struct NNAccumulate : sheaf::impl::NNAccumulateBase<NNAccumulate> {
 private:
   LogicalResult accumulate(SymbolTable &symbols);
   LogicalResult checkBatch(func::FuncOp loss);
+  LogicalResult checkLosses(func::FuncOp loss, func::FuncOp gradient);
   LogicalResult addLoss(func::FuncOp body, func::FuncOp loss,
-                        SymbolTable &symbols, Value &value);
+                        SymbolTable &symbols, SmallVector<Value> &values);
   LogicalResult addCounts(func::FuncOp body, OpBuilder &prologue,
                           const IRMapping &arguments,
                           llvm::DenseMap<Operation *, Value> &counts);
@@ -95,7 +100,8 @@ static bool computesSame(Operation *op, Operation *gradient,
 
 /// Adds to `body`, made of the gradient function, what is missing of the loss.
 LogicalResult NNAccumulate::addLoss(func::FuncOp body, func::FuncOp loss,
-                                    SymbolTable &symbols, Value &value) {
+                                    SymbolTable &symbols,
+                                    SmallVector<Value> &values) {
   OwningOpRef<func::FuncOp> owner(loss.clone());
   func::FuncOp copy = *owner;
   if (failed(inlineCalls(copy, symbols)))
@@ -145,7 +151,8 @@ LogicalResult NNAccumulate::addLoss(func::FuncOp body, func::FuncOp loss,
       mapping.map(from, to);
     added->erase();
   }
-  value = mapping.lookup(copy.getBody().front().getTerminator()->getOperand(0));
+  for (Value result : copy.getBody().front().getTerminator()->getOperands())
+    values.push_back(mapping.lookup(result));
   return success();
 }
 
@@ -291,6 +298,45 @@ LogicalResult NNAccumulate::checkBatch(func::FuncOp loss) {
   return success();
 }
 
+/// A function of losses has the loss of tokens, and what else is logged.
+LogicalResult NNAccumulate::checkLosses(func::FuncOp loss,
+                                        func::FuncOp gradient) {
+  auto isLoss = [](Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    return tensor && tensor.getRank() == 0 && nn::isFloatElement(type);
+  };
+  if (loss.getNumResults() == 0 || !llvm::all_of(loss.getResultTypes(), isLoss))
+    return loss.emitOpError("has results of types (")
+           << loss.getResultTypes()
+           << "), expected scalars: the loss, and others that are logged";
+  if (gradient.getNumArguments() !=
+      loss.getNumArguments() + loss.getNumResults())
+    return gradient.emitOpError("has ")
+           << gradient.getNumArguments() << " arguments, expected those of @"
+           << function << " and a cotangent for each result";
+  llvm::StringSet<> names{"loss", "grad_norm", "learning_rate"};
+  for (unsigned i = 1; i < loss.getNumResults(); ++i) {
+    auto what = loss.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+    if (!what || what.size() != 2 ||
+        what[0] != StringAttr::get(&getContext(), "result") ||
+        !isa<StringAttr>(what[1]))
+      return loss.emitOpError("result ")
+             << i << " has no name, expected nn.result = [\"result\", "
+             << "\"name in the log\"]";
+    if (!names.insert(cast<StringAttr>(what[1]).getValue()).second)
+      return loss.emitOpError("result ")
+             << i << " has the name " << what[1]
+             << ", which another result has; give it one of its own";
+    Attribute weight = loss.getResultAttr(i, kWeightAttr);
+    auto number = dyn_cast_or_null<FloatAttr>(weight);
+    if (weight && (!number || !number.getValue().isFinite()))
+      return loss.emitOpError("result ")
+             << i << " has " << kWeightAttr << " = " << weight
+             << ", expected a finite number";
+  }
+  return success();
+}
+
 LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   MLIRContext *context = &getContext();
   auto loss = symbols.lookup<func::FuncOp>(function);
@@ -309,18 +355,7 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
     error.attachNote(other->getLoc()) << "here";
     return error;
   }
-  auto isLoss = [](Type type) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    return tensor && tensor.getRank() == 0 && nn::isFloatElement(type);
-  };
-  if (loss.getNumResults() != 1 || !isLoss(loss.getResultTypes()[0]))
-    return loss.emitOpError("has results of types (")
-           << loss.getResultTypes() << "), expected one scalar, the loss";
-  if (gradient.getNumArguments() != loss.getNumArguments() + 1)
-    return gradient.emitOpError("has ")
-           << gradient.getNumArguments() << " arguments, expected those of @"
-           << function << " and a cotangent";
-  if (failed(checkBatch(loss)))
+  if (failed(checkLosses(loss, gradient)) || failed(checkBatch(loss)))
     return failure();
 
   // One body with the loss and the gradients of the trained parameters.
@@ -328,28 +363,52 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   func::FuncOp body = *owner;
   Block &block = body.getBody().front();
   unsigned arguments = loss.getNumArguments();
-  {
+  // What is differentiated is the sum of the losses, each times its weight.
+  for (unsigned i = 0; i < loss.getNumResults(); ++i) {
     OpBuilder builder = OpBuilder::atBlockBegin(&block);
-    auto one = nn::ConstantOp::create(
-        builder, body.getLoc(), tensorType(block.getArgument(arguments)), 1.0);
-    setRole(one, "input_gradient");
-    block.getArgument(arguments).replaceAllUsesWith(one);
+    auto weight = loss.getResultAttrOfType<FloatAttr>(i, kWeightAttr);
+    Value cotangent = block.getArgument(arguments);
+    auto factor =
+        nn::ConstantOp::create(builder, body.getLoc(), tensorType(cotangent),
+                               i == 0   ? 1.0
+                               : weight ? weight.getValueAsDouble()
+                                        : 0.0);
+    setRole(factor, "input_gradient");
+    cotangent.replaceAllUsesWith(factor);
     block.eraseArgument(arguments);
   }
-  SmallVector<Value> outputs(1);
+  SmallVector<Value> outputs;
   SmallVector<Attribute> resultAttributes;
   Builder attributes(context);
   auto resultAttribute = [&](Attribute value) {
     resultAttributes.push_back(DictionaryAttr::get(
         context, attributes.getNamedAttr(nn::kResultAttr, value)));
   };
-  resultAttribute(attributes.getStrArrayAttr({"result", "loss"}));
-  if (failed(addLoss(body, loss, symbols, outputs[0])))
+  if (failed(addLoss(body, loss, symbols, outputs)))
     return failure();
+  resultAttribute(attributes.getStrArrayAttr({"result", "loss"}));
+  for (unsigned i = 1; i < loss.getNumResults(); ++i)
+    resultAttribute(loss.getResultAttr(i, nn::kResultAttr));
+  // Biases that balance experts have no gradient: the load of each expert is
+  // added up in its place, and is no part of the norm.
+  llvm::DenseSet<Attribute> balanced;
+  for (unsigned i = 0; i < loss.getNumArguments(); ++i)
+    if (auto param = loss.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+      if (!param.getBalance().isZero())
+        balanced.insert(param.getName());
+  auto loadName = [](Attribute bias) {
+    return (nn::kLoadPrefix + cast<StringAttr>(bias).getValue()).str();
+  };
+  SmallVector<bool> isGradient(outputs.size(), false);
   for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
-    if (auto name = gradient.getResultAttr(i, nn::kResultAttr)) {
+    if (auto name =
+            gradient.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr)) {
       outputs.push_back(value);
-      resultAttribute(name);
+      bool isLoad = balanced.contains(name[1]);
+      isGradient.push_back(!isLoad);
+      resultAttribute(
+          isLoad ? attributes.getStrArrayAttr({"result", loadName(name[1])})
+                 : name);
     }
   resultAttribute(attributes.getStrArrayAttr({"result", "grad_norm"}));
   block.getTerminator()->setOperands(outputs);
@@ -489,7 +548,9 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   builder.setListener(&optimizerRole);
   nn::Emit emit(builder, loss.getLoc());
   Value squares;
-  for (Value gradient : ArrayRef<Value>(sums).drop_front()) {
+  for (auto [gradient, counts] : llvm::zip_equal(sums, isGradient)) {
+    if (!counts)
+      continue;
     Value square =
         emit.reduce(nn::ReduceKind::SumOfSquares, gradient, allDims(gradient));
     if (squares) { // f64 and f32 parameters may stand side by side.

@@ -97,6 +97,8 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
   Operation *end = gradients.getBody().front().getTerminator();
   std::optional<unsigned> lossResult, normResult;
   llvm::StringMap<unsigned> gradientResults;
+  // Losses of their own, and what else is logged.
+  SmallVector<unsigned> otherResults;
   for (unsigned i = 0; i < gradients.getNumResults(); ++i) {
     auto what = gradients.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
     if (!what || what.size() != 2 || !isa<StringAttr>(what[0]) ||
@@ -112,6 +114,10 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
       lossResult = i;
     else if (name == "grad_norm")
       normResult = i;
+    else if (name.starts_with(nn::kLoadPrefix))
+      gradientResults[name.drop_front(nn::kLoadPrefix.size())] = i;
+    else
+      otherResults.push_back(i);
   }
   if (!lossResult || !normResult)
     return gradients.emitOpError(
@@ -135,7 +141,7 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
   SmallVector<StringRef> stateKinds{"momentum"};
   if (isAdam())
     stateKinds = {"moment1", "moment2"};
-  std::vector<Trained> trained;
+  std::vector<Trained> trained, balanced;
   for (unsigned i = 0; i < gradients.getNumArguments(); ++i) {
     auto param = gradients.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr);
     if (!param || param.getFrozen())
@@ -143,7 +149,10 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
     if (!gradientResults.contains(param.getName().getValue()))
       return gradients.emitOpError("has no result [\"gradient\", ")
              << param.getName() << "] for its argument " << i;
-    trained.push_back({param, i, {}});
+    if (param.getBalance().isZero())
+      trained.push_back({param, i, {}});
+    else
+      balanced.push_back({param, i, {}});
   }
   for (StringRef stateKind : stateKinds)
     for (Trained &parameter : trained) {
@@ -248,6 +257,11 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
   };
   for (StringRef name : {"loss", "grad_norm", "learning_rate"})
     describe("result", name);
+  for (unsigned i : otherResults) {
+    results.push_back(resultOf(i));
+    auto what = gradients.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+    describe("result", cast<StringAttr>(what[1]).getValue());
+  }
   SmallVector<SmallVector<Value>> states(stateKinds.size());
   for (Trained &parameter : trained) {
     StringRef name = parameter.param.getName().getValue();
@@ -272,6 +286,22 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
     for (auto [list, state] :
          llvm::zip_equal(states, llvm::drop_begin(updated)))
       list.push_back(state);
+  }
+  // An expert with less than its share of tokens becomes easier to choose (Wang
+  // et al. 2024, algorithm 1).
+  for (Trained &parameter : balanced) {
+    StringRef name = parameter.param.getName().getValue();
+    Value value = block->getArgument(parameter.argument);
+    Value load = resultOf(gradientResults[name]);
+    Value mean = emit.reduce(nn::ReduceKind::Mean, load, {0}, /*keep=*/true);
+    double rate = parameter.param.getBalance().convertToDouble();
+    Value none = emit.scalar(value, 0);
+    Value lower = emit.select(emit.compare(Predicate::GT, load, mean),
+                              emit.scalar(value, -rate), none);
+    Value move = emit.select(emit.compare(Predicate::LT, load, mean),
+                             emit.scalar(value, rate), lower);
+    results.push_back(emit.add(value, move));
+    describe("parameter", name);
   }
   for (auto [stateKind, list] : llvm::zip_equal(stateKinds, states))
     for (auto [parameter, state] : llvm::zip_equal(trained, list)) {

@@ -107,34 +107,38 @@ void readExact(Program &program, const std::string &path,
                const std::vector<BufferKind> &kinds) {
   SafetensorsFile file(path);
   size_t matched = 0;
+  std::vector<std::pair<int, std::vector<const SafetensorsFile::Tensor *>>>
+      found;
   for (size_t i = 0; i < program.manifest.buffers.size(); ++i) {
     const BufferInfo &buffer = program.manifest.buffers[i];
     if (!program.data(i) ||
         std::find(kinds.begin(), kinds.end(), buffer.kind) == kinds.end())
       continue;
-    auto it = file.tensors.find(buffer.key());
-    if (it == file.tensors.end())
-      fail("{}: no tensor '{}'; the checkpoint is of another model or "
-           "optimizer",
-           path, buffer.key());
-    const SafetensorsFile::Tensor &tensor = it->second;
-    if (tensor.shape != buffer.layout.global || tensor.type != buffer.type)
-      fail("{}: tensor '{}' is {} {}, the model has {} {}", path, buffer.key(),
-           typeName(tensor.type), shapeText(tensor.shape),
-           typeName(buffer.type), shapeText(buffer.layout.global));
-    ++matched;
+    Shape shape = partShape(buffer.key(), buffer.layout.global);
+    auto &[index, parts] = found.emplace_back();
+    index = static_cast<int>(i);
+    for (const std::string &name :
+         partNames(buffer.key(), buffer.layout.global)) {
+      auto it = file.tensors.find(name);
+      if (it == file.tensors.end())
+        fail("{}: no tensor '{}'; the checkpoint is of another model or "
+             "optimizer",
+             path, name);
+      const SafetensorsFile::Tensor &tensor = it->second;
+      if (tensor.shape != shape || tensor.type != buffer.type)
+        fail("{}: tensor '{}' is {} {}, the model has {} {}", path, name,
+             typeName(tensor.type), shapeText(tensor.shape),
+             typeName(buffer.type), shapeText(shape));
+      parts.push_back(&tensor);
+      ++matched;
+    }
   }
   if (matched != file.tensors.size())
     fail("{}: {} tensors, the model has {}; the checkpoint is of another model "
          "or optimizer",
          path, file.tensors.size(), matched);
-  for (size_t i = 0; i < program.manifest.buffers.size(); ++i) {
-    const BufferInfo &buffer = program.manifest.buffers[i];
-    auto it = file.tensors.find(buffer.key());
-    if (program.data(i) && it != file.tensors.end() &&
-        std::find(kinds.begin(), kinds.end(), buffer.kind) != kinds.end())
-      readPart(program, static_cast<int>(i), file, it->second);
-  }
+  for (const auto &[index, parts] : found)
+    readPart(program, index, file, parts);
 }
 
 const std::vector<BufferKind> optimizerKinds = {

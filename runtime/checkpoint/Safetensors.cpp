@@ -227,6 +227,31 @@ void SafetensorsFile::readRange(const Tensor &tensor, SheafType type,
   }
 }
 
+static constexpr std::string_view star = ".*.";
+
+bool sheaf::isStacked(const std::string &name) {
+  return name.find(star) != std::string::npos;
+}
+
+std::vector<std::string> sheaf::partNames(const std::string &name,
+                                          const Shape &shape) {
+  size_t at = name.find(star);
+  if (at == std::string::npos || shape.empty())
+    return {name};
+  std::vector<std::string> names;
+  std::string front = name.substr(0, at + 1),
+              back = name.substr(at + star.size() - 1);
+  for (int64_t i = 0; i < shape[0]; ++i)
+    names.push_back(front + std::to_string(i) + back);
+  return names;
+}
+
+Shape sheaf::partShape(const std::string &name, const Shape &shape) {
+  if (!isStacked(name) || shape.empty())
+    return shape;
+  return Shape(shape.begin() + 1, shape.end());
+}
+
 void sheaf::writeSafetensors(
     const std::string &path, const std::vector<NamedTensor> &tensors,
     const std::map<std::string, std::string> &metadata) {
@@ -235,11 +260,14 @@ void sheaf::writeSafetensors(
     header["__metadata__"] = metadata;
   int64_t offset = 0;
   for (const NamedTensor &tensor : tensors) {
-    int64_t bytes = *elementCount(tensor.shape) * elementSize(tensor.type);
-    header[tensor.name] = {{"dtype", fileTypeName(tensor.type)},
-                           {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + bytes}}};
-    offset += bytes;
+    Shape shape = partShape(tensor.name, tensor.shape);
+    int64_t bytes = *elementCount(shape) * elementSize(tensor.type);
+    for (const std::string &name : partNames(tensor.name, tensor.shape)) {
+      header[name] = {{"dtype", fileTypeName(tensor.type)},
+                      {"shape", shape},
+                      {"data_offsets", {offset, offset + bytes}}};
+      offset += bytes;
+    }
   }
   std::string text =
       header.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -43,19 +43,29 @@ void sheaf::saveTensors(const Program &program, const std::string &path,
   writeTensors(program, path, tensors, metadata);
 }
 
-void sheaf::readPart(Program &program, int index, const SafetensorsFile &file,
-                     const SafetensorsFile::Tensor &tensor) {
+void sheaf::readPart(
+    Program &program, int index, const SafetensorsFile &file,
+    const std::vector<const SafetensorsFile::Tensor *> &parts) {
   const BufferInfo &buffer = program.manifest.buffers[index];
   char *to = static_cast<char *>(program.data(index));
   // All ones is -1: the target that no loss counts.
   if (buffer.layout.isSharded())
     std::memset(to, buffer.role == BatchRole::Targets ? 0xff : 0, buffer.bytes);
-  buffer.layout.forEachRun(program.communicator().place(),
-                           [&](int64_t local, int64_t global, int64_t length) {
-                             file.readRange(tensor, buffer.type, global, length,
-                                            to + local *
-                                                     elementSize(buffer.type));
-                           });
+  buffer.layout.forEachRun(
+      program.communicator().place(),
+      [&](int64_t local, int64_t global, int64_t length) {
+        // A run may go over several parts.
+        while (length > 0) {
+          int64_t each = parts[0]->elements;
+          int64_t at = global % each;
+          int64_t count = std::min(length, each - at);
+          file.readRange(*parts[global / each], buffer.type, at, count,
+                         to + local * elementSize(buffer.type));
+          local += count;
+          global += count;
+          length -= count;
+        }
+      });
 }
 
 void sheaf::saveWeights(const Program &program, const std::string &path) {
@@ -129,30 +139,35 @@ std::string listed(const std::vector<std::string> &names) {
 
 void sheaf::loadWeights(Program &program, const std::string &path) {
   SafetensorsFile file(path);
-  std::vector<std::pair<int, const Tensor *>> found;
+  std::vector<std::pair<int, std::vector<const Tensor *>>> found;
   std::vector<std::string> missing, extra, different;
   std::set<std::string> used;
   bool hasHead = false;
   for (int index : program.manifest.ofKind(BufferKind::Parameter)) {
     const BufferInfo &buffer = program.manifest.buffers[index];
     hasHead |= buffer.name == "lm_head.weight";
-    const Tensor *tensor = findTensor(file, buffer.name);
-    if (!tensor) {
-      missing.push_back(
-          fmt::format("'{}' {}", buffer.name, shapeText(buffer.layout.global)));
-      continue;
+    Shape shape = partShape(buffer.name, buffer.layout.global);
+    std::vector<const Tensor *> parts;
+    for (const std::string &name :
+         partNames(buffer.name, buffer.layout.global)) {
+      const Tensor *tensor = findTensor(file, name);
+      if (!tensor) {
+        missing.push_back(fmt::format("'{}' {}", name, shapeText(shape)));
+        continue;
+      }
+      used.insert(tensor->name);
+      if (tensor->shape != shape)
+        different.push_back(fmt::format("'{}': the file has {}, the model {}",
+                                        name, shapeText(tensor->shape),
+                                        shapeText(shape)));
+      else if (!isFloat(tensor->type))
+        different.push_back(
+            fmt::format("'{}': the file has elements of type {}, the model {}",
+                        name, typeName(tensor->type), typeName(buffer.type)));
+      else
+        parts.push_back(tensor);
     }
-    used.insert(tensor->name);
-    if (tensor->shape != buffer.layout.global)
-      different.push_back(fmt::format("'{}': the file has {}, the model {}",
-                                      buffer.name, shapeText(tensor->shape),
-                                      shapeText(buffer.layout.global)));
-    else if (!isFloat(tensor->type))
-      different.push_back(fmt::format(
-          "'{}': the file has elements of type {}, the model {}", buffer.name,
-          typeName(tensor->type), typeName(buffer.type)));
-    else
-      found.emplace_back(index, tensor);
+    found.emplace_back(index, std::move(parts));
   }
   for (const auto &[name, tensor] : file.tensors) {
     if (used.count(name) || isBuffer(name))
@@ -175,10 +190,10 @@ void sheaf::loadWeights(Program &program, const std::string &path) {
                           listed(extra));
     fail("{}: the tensors are not the model's parameters{}", path, text);
   }
-  for (auto [index, tensor] : found) {
+  for (const auto &[index, parts] : found) {
     if (!program.data(index))
       fail("parameter '{}' is used by no entry",
            program.manifest.buffers[index].name);
-    readPart(program, index, file, *tensor);
+    readPart(program, index, file, parts);
   }
 }

@@ -17,9 +17,10 @@ public:
     if (profile)
       profile->begin();
   }
-  void stop(int64_t index, double bytes = 0) {
+  void stop(int64_t index, double bytes = 0,
+            std::optional<double> flops = std::nullopt) {
     if (profile)
-      profile->end(index, bytes);
+      profile->end(index, bytes, flops);
   }
 
 private:
@@ -78,6 +79,25 @@ struct CpuFunctions {
       const void *buffers[] = {a, b, c};
       device.gathered->ran(buffers, 3);
     }
+  }
+
+  static void groupedMatmul(SheafContext *context,
+                            const SheafGroupedMatmul *matmul,
+                            void *const *buffers) {
+    CpuDevice &device = deviceOf(context);
+    if (device.stopped())
+      return;
+    if (std::string wrong = checkGroupedMatmul(*matmul); !wrong.empty()) {
+      device.keep(wrong);
+      return;
+    }
+    Timer timer(device.profile);
+    double flops =
+        runGroupedMatmul(device.pool, *matmul, buffers[0], buffers[1],
+                         static_cast<const int32_t *>(buffers[2]), buffers[3]);
+    timer.stop(matmul->id, 0, flops);
+    if (device.gathered)
+      device.gathered->ran(buffers, 4);
   }
 
   static void copy(SheafContext *context, void *to, const void *from,
@@ -160,7 +180,8 @@ const SheafCommunicator *CpuDevice::communicatorFunctions() {
 
 const SheafDevice *CpuDevice::functions() {
   static const SheafDevice device = {CpuFunctions::launch, CpuFunctions::matmul,
-                                     CpuFunctions::copy, CpuFunctions::zero};
+                                     CpuFunctions::copy, CpuFunctions::zero,
+                                     CpuFunctions::groupedMatmul};
   return &device;
 }
 

@@ -17,21 +17,30 @@ constexpr int64_t blasLimit = std::numeric_limits<int32_t>::max();
 
 int64_t divideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-void gemm(const SheafMatmul &p, int64_t m, int64_t n, const float *a,
-          const float *b, float *c) {
+/// Tiles run on the pool's threads; BLAS must add none of its own.
+void useOneBlasThread() {
+  [[maybe_unused]] static const bool once = (openblas_set_num_threads(1), true);
+}
+} // namespace
+
+void sheaf::multiply(const SheafMatmul &p, int64_t m, int64_t n, const float *a,
+                     const float *b, float *c) {
+  useOneBlasThread();
   cblas_sgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans,
               p.transpose_b ? CblasTrans : CblasNoTrans, m, n, p.k,
               static_cast<float>(p.alpha), a, p.lda, b, p.ldb,
               static_cast<float>(p.beta), c, p.ldc);
 }
 
-void gemm(const SheafMatmul &p, int64_t m, int64_t n, const double *a,
-          const double *b, double *c) {
+void sheaf::multiply(const SheafMatmul &p, int64_t m, int64_t n,
+                     const double *a, const double *b, double *c) {
+  useOneBlasThread();
   cblas_dgemm(CblasRowMajor, p.transpose_a ? CblasTrans : CblasNoTrans,
               p.transpose_b ? CblasTrans : CblasNoTrans, m, n, p.k, p.alpha, a,
               p.lda, b, p.ldb, p.beta, c, p.ldc);
 }
 
+namespace {
 /// With nothing to sum, C = beta * C; BLAS libraries differ there.
 template <typename T>
 void scale(const SheafMatmul &p, int64_t m, int64_t n, T *c) {
@@ -68,7 +77,7 @@ void runTyped(ThreadPool &pool, const SheafMatmul &p, const T *a, const T *b,
     if (p.k == 0)
       scale(p, m, n, c + atC);
     else
-      gemm(p, m, n, a + atA, b + atB, c + atC);
+      multiply(p, m, n, a + atA, b + atB, c + atC);
   };
 
   if (perProduct > 1) {
@@ -188,8 +197,6 @@ std::string sheaf::checkMatmul(const SheafMatmul &p) {
 
 void sheaf::runMatmul(ThreadPool &pool, const SheafMatmul &p, const void *a,
                       const void *b, void *c) {
-  // Tiles run on the pool's threads; BLAS must add none of its own.
-  [[maybe_unused]] static const bool once = (openblas_set_num_threads(1), true);
   if (p.m == 0 || p.n == 0)
     return;
   if (p.type_a == SHEAF_F32)

@@ -72,7 +72,7 @@ void Profile::endStep() {
   if (!traced || full)
     return;
   events.push_back(
-      {0, static_cast<int32_t>(steps.size()) - 1, stepBegin, end, 0});
+      {0, static_cast<int32_t>(steps.size()) - 1, stepBegin, end, 0, 0});
   // A step is in the trace as a whole or not at all.
   if (events.size() > mostEvents) {
     events.resize(stepEvents);
@@ -86,7 +86,7 @@ void Profile::begin() {
   callBegin = now();
 }
 
-void Profile::end(int64_t index, double bytes) {
+void Profile::end(int64_t index, double bytes, std::optional<double> counted) {
   int64_t end = now();
   if (index < 0 || index >= static_cast<int64_t>(sums.size()))
     return;
@@ -94,16 +94,18 @@ void Profile::end(int64_t index, double bytes) {
   sum.calls += 1;
   sum.seconds += 1e-9 * (end - callBegin);
   sum.bytes += index < kernels ? manifest.kernels[index].bytes : bytes;
-  sum.flops += index < kernels ? manifest.kernels[index].flops : 0;
+  double flops =
+      counted.value_or(index < kernels ? manifest.kernels[index].flops : 0);
+  sum.flops += flops;
   if (!traced || full || events.size() > mostEvents)
     return;
   events.push_back({1, static_cast<int32_t>(index), callBegin, end,
-                    static_cast<int64_t>(bytes)});
+                    static_cast<int64_t>(bytes), flops});
   for (size_t i = 0; i < spans.size(); ++i)
     if (spans[i].tasks > 0)
       events.push_back({static_cast<int32_t>(i) + 2,
                         static_cast<int32_t>(index), spans[i].begin,
-                        spans[i].end, spans[i].tasks});
+                        spans[i].end, spans[i].tasks, 0});
 }
 
 std::string Profile::nameOf(int64_t index) const {
@@ -223,7 +225,7 @@ std::string Profile::trace() const {
         json["args"] = {
             {"bytes", known ? manifest.kernels[event.index].bytes
                             : double(event.amount)},
-            {"flops", known ? manifest.kernels[event.index].flops : 0.0},
+            {"flops", event.flops},
             {"location", known ? manifest.kernels[event.index].location : ""}};
       else
         json["args"] = {{"tasks", event.amount}};

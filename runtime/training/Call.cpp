@@ -35,16 +35,27 @@ void readInputs(Program &program, const std::vector<int> &buffers,
   std::set<std::string> used;
   for (int index : buffers) {
     const BufferInfo &buffer = program.manifest.buffers[index];
-    auto it = file.tensors.find(tensorName(buffer));
-    if (it == file.tensors.end())
-      continue;
-    const SafetensorsFile::Tensor &tensor = it->second;
-    if (tensor.type != buffer.type || tensor.shape != buffer.layout.global)
-      fail("{}: tensor '{}' is {} {}, the buffer is {} {}", path,
-           tensorName(buffer), typeName(tensor.type), shapeText(tensor.shape),
-           typeName(buffer.type), shapeText(buffer.layout.global));
-    readPart(program, index, file, tensor);
-    used.insert(tensorName(buffer));
+    std::string key = tensorName(buffer);
+    Shape shape = partShape(key, buffer.layout.global);
+    std::vector<std::string> names = partNames(key, buffer.layout.global);
+    std::vector<const SafetensorsFile::Tensor *> parts;
+    for (const std::string &name : names) {
+      auto it = file.tensors.find(name);
+      if (it == file.tensors.end())
+        continue;
+      const SafetensorsFile::Tensor &tensor = it->second;
+      if (tensor.type != buffer.type || tensor.shape != shape)
+        fail("{}: tensor '{}' is {} {}, the buffer is {} {}", path, name,
+             typeName(tensor.type), shapeText(tensor.shape),
+             typeName(buffer.type), shapeText(shape));
+      parts.push_back(&tensor);
+      used.insert(name);
+    }
+    if (!parts.empty() && parts.size() != names.size())
+      fail("{}: has {} of the {} tensors of '{}'; expected all or none", path,
+           parts.size(), names.size(), key);
+    if (!parts.empty())
+      readPart(program, index, file, parts);
   }
   for (const auto &[name, tensor] : file.tensors)
     if (!used.count(name)) {

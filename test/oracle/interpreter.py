@@ -371,6 +371,12 @@ def frequencies(width, theta, scaling):
              (entry.split("=") for entry in fields)}
     if kind == "linear":
         return base / field["factor"]
+    if kind == "yarn":
+        ends = [width * np.log(field["original"] / (turns * 2 * np.pi)) / (2 * np.log(theta))
+                for turns in (field["high"], field["low"])]
+        first, end = max(np.floor(ends[0]), 0), min(np.ceil(ends[1]), width - 1)
+        ramp = np.clip((np.arange(width // 2) - first) / (end - first or 0.001), 0, 1)
+        return base * (1 - ramp) + base / field["factor"] * ramp
     wave = 2 * np.pi / base
     smooth = (field["original"] / wave - field["low"]) / (field["high"] - field["low"])
     smooth = np.clip(smooth, 0, 1)
@@ -678,6 +684,99 @@ class Module:
         valid = (targets >= 0) & (targets < size)
         result = np.where(valid, grad, 0.0)[..., None] * (p - hot)
         return result + x[4][..., None] * p if len(x) > 4 else result
+
+    def op_route(self, op, x):
+        attribute = {key: number(op.attributes.get(key, default)) for key, default in
+                     (("k", "1"), ("groups", "1"), ("groups_kept", "1"), ("group_best", "1"),
+                      ("scale", "1.0"))}
+        kind = keyword(op.attributes["scores"])
+        scores = softmax(x[0], -1) if kind == "softmax" else sigmoid(x[0])
+        choice = scores + x[1] if len(x) > 1 else scores
+        groups, kept = attribute["groups"], attribute["groups_kept"]
+        grouped = choice.reshape(choice.shape[:-1] + (groups, -1))
+        worth = top_k(grouped, attribute["group_best"])[0].sum(-1)
+        open_groups = top_k(worth, kept)[1]
+        is_open = (np.arange(groups)[:, None] == open_groups[..., None, :]).any(-1)
+        choice = np.where(is_open[..., None], grouped, -np.inf).reshape(choice.shape)
+        experts = top_k(choice, attribute["k"])[1]
+        weights = np.take_along_axis(scores, experts, -1)
+        if "normalised" in op.attributes:
+            weights = weights / (weights.sum(-1, keepdims=True) + 1e-20)
+        return weights * attribute["scale"], experts
+
+    def op_expert_sort(self, op, x):
+        count = number(op.attributes["count"])
+        capacity = number(op.attributes["capacity"]) if "capacity" in op.attributes else None
+        order_type, position_type, offsets_type = (Type(text) for text in op.result_types)
+        order = np.full(order_type.shape, -1, np.int32)
+        position = np.full(position_type.shape, -1, np.int32)
+        offsets = np.zeros(offsets_type.shape, np.int32)
+        for group, experts in enumerate(x[0]):
+            flat = experts.reshape(-1)
+            kept = np.zeros(len(flat), bool)
+            for expert in range(count):
+                kept[np.flatnonzero(flat == expert)[:capacity]] = True
+            numbers = np.flatnonzero(kept)
+            numbers = numbers[np.argsort(flat[numbers], kind="stable")]
+            order[group, :len(numbers)] = numbers
+            position[group].reshape(-1)[numbers] = np.arange(len(numbers))
+            offsets[group] = np.searchsorted(flat[numbers], np.arange(count + 1))
+        return order, position, offsets
+
+    def op_dispatch(self, op, x):
+        source, order, position = x[:3]
+        rows = gather(source, np.where(order < 0, -1, order // position.shape[2]), 1, 1)
+        if len(x) == 3:
+            return rows
+        return rows * gather(x[3].reshape(len(source), -1), order, 1, 1)[..., None]
+
+    def op_combine(self, op, x):
+        rows = gather(x[0], x[2], 1, 1)
+        return (rows * x[3][..., None] if len(x) > 3 else rows).sum(2)
+
+    def op_grouped_matmul(self, op, x):
+        rows, matrices, offsets = x
+        if "transposed" in op.attributes:
+            matrices = np.swapaxes(matrices, -1, -2)
+        result = np.zeros(rows.shape[:-1] + matrices.shape[-1:])
+        for place in np.ndindex(offsets.shape[:-1]):
+            for expert, matrix in enumerate(matrices[place[:-1]]):
+                mine = slice(*offsets[place][expert:expert + 2])
+                result[place][mine] = rows[place][mine] @ matrix
+        return result
+
+    def op_bucket(self, op, x):
+        rows, offsets = x
+        result = np.zeros(Type(op.result_types[0]).shape)
+        for part, group in np.ndindex(result.shape[:2]):
+            begin, end = self.part_of(offsets[group], part, len(result))
+            mine = rows[group, begin:end][:result.shape[2]]
+            result[part, group, :len(mine)] = mine
+        return result
+
+    def op_unbucket(self, op, x):
+        rows, offsets = x
+        result = np.zeros(Type(op.result_types[0]).shape)
+        for part, group in np.ndindex(rows.shape[:2]):
+            begin, end = self.part_of(offsets[group], part, len(rows))
+            end = min(end, begin + rows.shape[2])
+            result[group, begin:end] = rows[part, group, :end - begin]
+        return result
+
+    @staticmethod
+    def part_of(offsets, part, parts):
+        """Where the rows of a part of the experts begin and end."""
+        size = (len(offsets) - 1) // parts
+        return offsets[part * size], offsets[(part + 1) * size]
+
+    def op_grouped_outer(self, op, x):
+        lhs, rhs, offsets = x
+        result = np.zeros(Type(op.result_types[0]).shape)
+        for place in np.ndindex(offsets.shape[:-1]):
+            for expert in range(result.shape[-3]):
+                mine = slice(*offsets[place][expert:expert + 2])
+                result[place[:-1]][expert] += lhs[place][mine].T @ rhs[place][mine]
+        return result
 
     def op_step_mean(self, op, x):
         weights = x[1].astype(np.float64)

@@ -593,10 +593,24 @@ def composites():
     scaling = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 64}
 
-    def rotary(x, positions, theta, scale=None, linear=1.0, inverse=False):
+    def yarn(base, theta, factor, slow, fast, original):
+        """Number by number, as _compute_yarn_parameters does it."""
+        def number_of(turns):
+            return len(base) * math.log(original / (turns * 2 * math.pi)) / math.log(theta)
+
+        first = max(math.floor(number_of(fast)), 0)
+        end = min(math.ceil(number_of(slow)), 2 * len(base) - 1)
+        for i, frequency in enumerate(base):
+            share = min(max((i - first) / ((end - first) or 0.001), 0.0), 1.0)
+            yield frequency / factor * share + frequency * (1 - share)
+
+    def rotary(x, positions, theta, scale=None, linear=1.0, inverse=False, yarned=None):
         model = models.Llama(layers=1, hidden=x.shape[3], heads=1, vocab=1, seq=1,
                              theta=theta, rope_scaling=scale)
-        angles = positions[..., None] * (model.frequencies() / linear)
+        frequencies = model.frequencies() / linear
+        if yarned:
+            frequencies = np.array(list(yarn(frequencies, theta, *yarned)))
+        angles = positions[..., None] * frequencies
         if angles.ndim == 2:
             angles = angles[None]
         angles = angles[:, :, None]
@@ -611,6 +625,8 @@ def composites():
              {"theta": 500.0, "inverse": True}),
             ("_scaled", (1, 4, 2, 16), line, "theta 10000.0 scaling <llama3, factor = 8.0, "
              "low = 1.0, high = 4.0, original = 64>", {"theta": 1e4, "scale": scaling}),
+            ("_yarn", (1, 4, 2, 16), line, "theta 10000.0 scaling <yarn, factor = 4.0, "
+             "low = 1.0, high = 32.0, original = 4096>", {"theta": 1e4, "yarned": (4.0, 1, 32, 4096)}),
             ("_linear", (1, 4, 2, 8), line, "theta 10000.0 scaling <linear, factor = 2.0, "
              "low = 1.0, high = 1.0, original = 0>", {"theta": 1e4, "linear": 2.0})):
         add("rotary" + title, {"x": normal(*shape), "p": positions},
@@ -656,6 +672,235 @@ def composites():
         "%r = nn.cross_entropy_grad %x, %t, %l grad %g, %h smoothing 0.2 "
         ": ({x}, {t}, {l}, {g}, {h}) -> {r}",
         lambda *arrays: cross_entropy_grad(*arrays, smoothing=0.2), gradient=False)
+
+
+# --- Mixture of experts -----------------------------------------------------
+
+
+def route(x, bias, kind, k, groups=1, keep=1, best=1, normalised=False, scale=1.0):
+    """Weights and experts of each token, token by token."""
+    scores = softmax(x, -1) if kind == "softmax" else sigmoid(x)
+    weights = np.zeros(x.shape[:-1] + (k,))
+    experts = np.zeros(weights.shape, np.int32)
+    size = x.shape[-1] // groups
+    for token in np.ndindex(x.shape[:-1]):
+        choice = scores[token] + (bias if bias is not None else 0.0)
+        worth = [sum(sorted(choice[g * size:(g + 1) * size])[::-1][:best])
+                 for g in range(groups)]
+        open_groups = sorted(range(groups), key=lambda g: (-worth[g], g))[:keep]
+        allowed = [e for e in range(x.shape[-1]) if e // size in open_groups]
+        chosen = sorted(allowed, key=lambda e: (-choice[e], e))[:k]
+        picked = scores[token][chosen]
+        if normalised:
+            picked = picked / (picked.sum() + 1e-20)
+        weights[token], experts[token] = scale * picked, chosen
+    return weights, experts
+
+
+def expert_sort(experts, count, capacity=None):
+    """Order, position and offsets, group by group."""
+    groups, tokens, k = experts.shape
+    rows = tokens * k
+    if capacity is not None and capacity < rows:
+        rows = min(rows, count * capacity)
+    order = np.full((groups, rows), -1, np.int32)
+    position = np.full(experts.shape, -1, np.int32)
+    offsets = np.zeros((groups, count + 1), np.int32)
+    for group in range(groups):
+        row = 0
+        for expert in range(count):
+            mine = [a for a in range(tokens * k) if experts[group].flat[a] == expert]
+            for a in mine[:capacity]:
+                order[group, row] = a
+                position[group].flat[a] = row
+                row += 1
+            offsets[group, expert + 1] = row
+    return order, position, offsets
+
+
+def dispatch(x, order, position, weights=None):
+    result = np.zeros((x.shape[0], order.shape[1], x.shape[2]))
+    for group, row in np.ndindex(order.shape):
+        a = order[group, row]
+        if a >= 0:
+            factor = 1.0 if weights is None else weights[group].flat[a]
+            result[group, row] = factor * x[group, a // position.shape[2]]
+    return result
+
+
+def combine(x, order, position, weights=None):
+    result = np.zeros(position.shape[:2] + x.shape[2:])
+    for group, token, choice in np.ndindex(position.shape):
+        row = position[group, token, choice]
+        if row >= 0:
+            factor = 1.0 if weights is None else weights[group, token, choice]
+            result[group, token] += factor * x[group, row]
+    return result
+
+
+def grouped_matmul(x, w, offsets):
+    result = np.zeros(x.shape[:2] + w.shape[2:])
+    for group, expert in np.ndindex(x.shape[0], w.shape[0]):
+        mine = slice(offsets[group, expert], offsets[group, expert + 1])
+        result[group, mine] = x[group, mine] @ w[expert]
+    return result
+
+
+def grouped_outer(x, y, offsets):
+    result = np.zeros((offsets.shape[1] - 1, x.shape[2], y.shape[2]))
+    for group, expert in np.ndindex(x.shape[0], len(result)):
+        mine = slice(offsets[group, expert], offsets[group, expert + 1])
+        result[expert] += x[group, mine].T @ y[group, mine]
+    return result
+
+
+def bucket(x, offsets, parts, most):
+    result = np.zeros((parts, x.shape[0], most, x.shape[2]))
+    size = (offsets.shape[1] - 1) // parts
+    for part, group in np.ndindex(parts, x.shape[0]):
+        mine = x[group, offsets[group, part * size]:offsets[group, (part + 1) * size]][:most]
+        result[part, group, :len(mine)] = mine
+    return result
+
+
+def unbucket(x, offsets, rows):
+    parts, groups, most, width = x.shape
+    result = np.zeros((groups, rows, width))
+    size = (offsets.shape[1] - 1) // parts
+    for part, group in np.ndindex(parts, groups):
+        begin, end = offsets[group, part * size], offsets[group, (part + 1) * size]
+        count = min(end - begin, most)
+        result[group, begin:begin + count] = x[part, group, :count]
+    return result
+
+
+def experts_of_tokens():
+    for title, shape, bias, words, options in (
+            ("", (2, 3, 5), False, "softmax %x k 2", {"k": 2}),
+            ("_normalised", (2, 3, 5), False, "softmax %x k 2 normalised",
+             {"k": 2, "normalised": True}),
+            ("_one", (4, 6), False, "softmax %x k 1 normalised", {"k": 1, "normalised": True}),
+            ("_all", (3, 4), False, "softmax %x k 4 normalised", {"k": 4, "normalised": True}),
+            ("_sigmoid", (2, 3, 4), False, "sigmoid %x k 2 scale 0.5",
+             {"k": 2, "scale": 0.5}),
+            ("_groups", (2, 5, 12), False, "softmax %x k 3 groups 4 keep 2 best 1",
+             {"k": 3, "groups": 4, "keep": 2, "best": 1}),
+            ("_biased", (2, 5, 12), True,
+             "sigmoid %x bias %b k 3 groups 4 keep 2 best 2 normalised scale 2.5",
+             {"k": 3, "groups": 4, "keep": 2, "best": 2, "normalised": True, "scale": 2.5}),
+            ("_bias_alone", (3, 7), True, "softmax %x bias %b k 2", {"k": 2})):
+        kind = words.split()[0]
+        inputs = {"x": apart(*shape)}
+        if bias:
+            inputs["b"] = 0.7 * normal(shape[-1])
+        add("route" + title, inputs,
+            f"%r, %e = nn.route {words} : ({', '.join('{' + name + '}' for name in inputs)}) "
+            "-> ({r}, {e})",
+            lambda x, b=None, kind=kind, options=options: route(x, b, kind, **options),
+            results=("r", "e"), frozen=(1,) if bias else ())
+    tied = np.array([[0.0, 0.0, 0.0, 0.0], [1.0, 2.0, 2.0, 1.0], [-1.0, -1.0, 3.0, 3.0]])
+    add("route_tied", {"x": tied}, "%r, %e = nn.route softmax %x k 2 normalised : ({x}) -> ({r}, {e})",
+        lambda x: route(x, None, "softmax", 2, normalised=True), results=("r", "e"),
+        gradient=False)
+    add("route_tied_groups", {"x": tied},
+        "%r, %e = nn.route sigmoid %x k 1 groups 2 keep 1 best 1 : ({x}) -> ({r}, {e})",
+        lambda x: route(x, None, "sigmoid", 1, groups=2), results=("r", "e"), gradient=False)
+
+    for title, experts, count, capacity in (
+            ("", ints(4, 3, 5, 2), 4, None), ("_one_choice", ints(3, 2, 7, 1), 3, None),
+            ("_empty", i32([[[0, 5], [5, 3]], [[5, 5], [0, 0]]]), 7, None),
+            ("_to_one", np.full((2, 4, 2), 2, np.int32), 5, None),
+            ("_unknown", i32([[[0, -1], [3, 1], [1, 9]]]), 3, None),
+            ("_capacity", ints(4, 3, 5, 2), 4, 2), ("_capacity_of_one", ints(3, 2, 6, 1), 3, 1),
+            ("_capacity_above", ints(2, 1, 3, 1), 2, 9), ("_single", ints(1, 2, 3, 2), 1, 4)):
+        words = f"of {count}" + (f" capacity {capacity}" if capacity else "")
+        add("expert_sort" + title, {"e": experts},
+            f"%o, %p, %q = nn.expert_sort %e {words} : ({{e}}) -> ({{o}}, {{p}}, {{q}})",
+            lambda e, count=count, capacity=capacity: expert_sort(e, count, capacity),
+            results=("o", "p", "q"))
+
+    for title, capacity in (("", None), ("_capacity", 2)):
+        order, position, offsets = expert_sort(ints(4, 2, 5, 2), 4, capacity)
+        places = {"o": order, "p": position}
+        rows = order.shape[1]
+        for name, length, meaning in (("dispatch", 5, dispatch), ("combine", rows, combine)):
+            for weighted in (False, True):
+                inputs = {"x": normal(2, length, 3), **places}
+                if weighted:
+                    inputs["w"] = normal(2, 5, 2)
+                types = ", ".join("{" + key + "}" for key in inputs)
+                add(name + ("_weighted" if weighted else "") + title, inputs,
+                    f"%r = nn.{name} %x, %o, %p{' weights %w' if weighted else ''} : ({types}) "
+                    "-> {r}", meaning)
+        # Rows that no expert has are not read.
+        x, y = normal(2, rows, 3), normal(2, rows, 4)
+        for group in range(2):
+            x[group, offsets[group, -1]:] = y[group, offsets[group, -1]:] = np.nan
+        finite = {} if title == "" else {"gradient": False}
+        add("grouped_matmul" + title, {"x": x, "w": normal(4, 3, 4), "q": offsets},
+            "%r = nn.grouped_matmul %x, %w, %q : ({x}, {w}, {q}) -> {r}", grouped_matmul,
+            **finite)
+        add("grouped_matmul_transposed" + title, {"x": x, "w": normal(4, 5, 3), "q": offsets},
+            "%r = nn.grouped_matmul %x, %w, %q transposed : ({x}, {w}, {q}) -> {r}",
+            lambda x, w, q: grouped_matmul(x, w.transpose(0, 2, 1), q), **finite)
+        add("grouped_outer" + title, {"x": x, "y": y, "q": offsets},
+            "%r = nn.grouped_outer %x, %y, %q : ({x}, {y}, {q}) -> {r}", grouped_outer, **finite)
+    few = i32([[1, 1, 4, 4], [0, 0, 0, 2]])
+    add("grouped_matmul_part", {"x": normal(2, 6, 3), "w": normal(3, 3, 2), "q": few},
+        "%r = nn.grouped_matmul %x, %w, %q : ({x}, {w}, {q}) -> {r}", grouped_matmul)
+    add("grouped_outer_part", {"x": normal(2, 6, 3), "y": normal(2, 6, 2), "q": few},
+        "%r = nn.grouped_outer %x, %y, %q : ({x}, {y}, {q}) -> {r}", grouped_outer)
+    for title, most in (("", 10), ("_bounded", 3)):
+        offsets = expert_sort(ints(4, 2, 5, 2), 4)[2]
+        add("bucket" + title, {"x": normal(2, 10, 3), "q": offsets},
+            "%r = nn.bucket %x, %q : ({x}, {q}) -> {r}",
+            lambda x, q, most=most: bucket(x, q, 2, most))
+        add("unbucket" + title, {"x": normal(2, 2, most, 3), "q": offsets},
+            "%r = nn.unbucket %x, %q : ({x}, {q}) -> {r}", lambda x, q: unbucket(x, q, 10))
+    parts = {"x": normal(2, 3, 4, 3), "q": i32([[[0, 1, 4], [0, 0, 2], [0, 3, 3]],
+                                                [[0, 0, 0], [0, 4, 4], [1, 2, 3]]])}
+
+    def each(product, x, y, q):
+        return np.stack([product(x[part], y[part], q[part]) for part in range(len(x))])
+
+    add("grouped_matmul_parts", {**parts, "w": normal(2, 2, 3, 5)},
+        "%r = nn.grouped_matmul %x, %w, %q : ({x}, {w}, {q}) -> {r}",
+        lambda x, q, w: each(grouped_matmul, x, w, q))
+    add("grouped_matmul_parts_transposed", {**parts, "w": normal(2, 2, 5, 3)},
+        "%r = nn.grouped_matmul %x, %w, %q transposed : ({x}, {w}, {q}) -> {r}",
+        lambda x, q, w: each(grouped_matmul, x, w.transpose(0, 1, 3, 2), q))
+    add("grouped_outer_parts", {**parts, "y": normal(2, 3, 4, 5)},
+        "%r = nn.grouped_outer %x, %y, %q : ({x}, {y}, {q}) -> {r}",
+        lambda x, q, y: each(grouped_outer, x, y, q))
+    add("grouped_matmul_large", {"x": normal(2, 300, 40), "w": normal(3, 40, 300),
+                                 "q": i32([[0, 290, 290, 300], [0, 3, 170, 200]])},
+        "%r = nn.grouped_matmul %x, %w, %q : ({x}, {w}, {q}) -> {r}", grouped_matmul, step=1e-3)
+
+    # A layer: router, experts with a gate, weighted sum.
+    def layer(x, g, a, c, d, capacity=None):
+        weights, chosen = route(x @ g.T, None, "softmax", 2, normalised=True)
+        order, position, offsets = expert_sort(chosen, len(g), capacity)
+        rows = dispatch(x, order, position)
+        left = grouped_matmul(rows, a.transpose(0, 2, 1), offsets)
+        right = grouped_matmul(rows, c.transpose(0, 2, 1), offsets)
+        out = grouped_matmul(left * sigmoid(left) * right, d.transpose(0, 2, 1), offsets)
+        return combine(out, order, position, weights)
+
+    for title, capacity in (("", None), ("_capacity", 3)):
+        rows = 12 if capacity is None else min(12, 4 * capacity)
+        add("experts" + title, {"x": normal(2, 6, 3), "g": normal(4, 3), "a": normal(4, 5, 3),
+                                "c": normal(4, 5, 3), "d": normal(4, 3, 5)},
+            f"""%l = nn.einsum "bsh,eh->bse"(%x, %g) : ({{x}}, {{g}}) -> tensor<2x6x4xf64>
+  %w, %e = nn.route softmax %l k 2 normalised : (tensor<2x6x4xf64>) -> (tensor<2x6x2xf64>, tensor<2x6x2xi32>)
+  %o, %p, %q = nn.expert_sort %e of 4{f" capacity {capacity}" if capacity else ""} : (tensor<2x6x2xi32>) -> (tensor<2x{rows}xi32>, tensor<2x6x2xi32>, tensor<2x5xi32>)
+  %i = nn.dispatch %x, %o, %p : ({{x}}, tensor<2x{rows}xi32>, tensor<2x6x2xi32>) -> tensor<2x{rows}x3xf64>
+  %m = nn.grouped_matmul %i, %a, %q transposed : (tensor<2x{rows}x3xf64>, {{a}}, tensor<2x5xi32>) -> tensor<2x{rows}x5xf64>
+  %n = nn.grouped_matmul %i, %c, %q transposed : (tensor<2x{rows}x3xf64>, {{c}}, tensor<2x5xi32>) -> tensor<2x{rows}x5xf64>
+  %s = nn.silu %m : tensor<2x{rows}x5xf64>
+  %t = nn.mul %s, %n : tensor<2x{rows}x5xf64>
+  %u = nn.grouped_matmul %t, %d, %q transposed : (tensor<2x{rows}x5xf64>, {{d}}, tensor<2x5xi32>) -> tensor<2x{rows}x3xf64>
+  %r = nn.combine %u, %o, %p weights %w : (tensor<2x{rows}x3xf64>, tensor<2x{rows}xi32>, tensor<2x6x2xi32>, tensor<2x6x2xf64>) -> {{r}}""",
+            lambda x, g, a, c, d, capacity=capacity: layer(x, g, a, c, d, capacity))
 
 
 # --- The training step ------------------------------------------------------
@@ -825,8 +1070,8 @@ func.func private @helper_outer(%x: {x}, %w: {w}, %u: {w}) -> {x} attributes {nn
 def cases():
     """All cases, in the order of the sections above."""
     if not _cases:
-        for section in (elementwise, products, shapes, randoms, attentions, composites, steps,
-                        programs):
+        for section in (elementwise, products, shapes, randoms, attentions, composites,
+                        experts_of_tokens, steps, programs):
             section()
         names = [case.name for case in _cases]
         if len(set(names)) != len(names):

@@ -10,6 +10,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "passes/sharding/Explain.h"
+#include "support/Divisors.h"
 #include "support/Plugins.h"
 #include "support/Version.h"
 #include "llvm/ADT/StringExtras.h"
@@ -55,11 +56,11 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     precision("precision", cl::desc("fp32 (default), the model as written"),
               cl::init("fp32"), cl::cat(category));
-static cl::opt<std::string>
-    mesh("mesh",
-         cl::desc("Devices: axes of pp, dp, cp, tp and their sizes "
-                  "(one device)"),
-         cl::value_desc("AXIS=N,..."), cl::cat(category));
+static cl::opt<std::string> mesh(
+    "mesh",
+    cl::desc("Devices: axes of pp, dp, cp, tp and their sizes; ep of those "
+             "of dp share the experts (one device)"),
+    cl::value_desc("AXIS=N,..."), cl::cat(category));
 static cl::opt<int64_t>
     zero("zero",
          cl::desc("What is sharded over dp: 0 nothing (default), 1 optimizer "
@@ -233,9 +234,10 @@ static int fail(const llvm::Twine &message) {
 }
 
 /// Axes and sizes, in any order; the mesh has those of more than one device, in
-/// the order of ranks: pp outermost, then dp, cp, tp innermost.
+/// the order of ranks: pp outermost, then dp, cp, tp innermost. ep is a part of
+/// dp and adds no devices.
 static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
-  constexpr llvm::StringLiteral order[] = {"pp", "dp", "cp", "tp"};
+  constexpr llvm::StringLiteral order[] = {"pp", "dp", "cp", "tp", "ep"};
   std::map<std::string, int64_t> sizes;
   llvm::SmallVector<llvm::StringRef> parts;
   text.split(parts, ',');
@@ -249,7 +251,7 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
     int64_t value = 0;
     if (!llvm::is_contained(order, axis))
       return fail("--mesh has the axis '" + axis +
-                  "', expected pp, dp, cp or tp"),
+                  "', expected pp, dp, cp, tp or ep"),
              false;
     if (size.getAsInteger(10, value) || value < 1)
       return fail("--mesh has '" + part + "', expected " + axis +
@@ -264,8 +266,19 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
   }
   options.isMeshGiven = !sizes.empty();
   for (llvm::StringRef axis : order)
-    if (auto it = sizes.find(axis.str()); it != sizes.end() && it->second > 1)
+    if (auto it = sizes.find(axis.str());
+        axis != "ep" && it != sizes.end() && it->second > 1)
       options.mesh.emplace_back(*it);
+  if (auto it = sizes.find("ep"); it != sizes.end()) {
+    int64_t dp = sizes.count("dp") ? sizes["dp"] : 1;
+    if (dp % it->second)
+      return fail("--mesh has ep=" + llvm::Twine(it->second) +
+                  ", which does not divide dp=" + llvm::Twine(dp) +
+                  "; the nearest that fit: " +
+                  sheaf::nearestDivisors(dp, it->second)),
+             false;
+    options.expertParallel = it->second;
+  }
   return true;
 }
 

@@ -22,7 +22,7 @@ namespace {
 cl::OptionCategory ours("Options of sheaf-model");
 
 cl::opt<std::string> familyName(cl::Positional,
-                                cl::desc("gpt|llama|mixtral|deepseek"),
+                                cl::desc("gpt|llama|mixtral|qwen|deepseek"),
                                 cl::cat(ours));
 struct Size : cl::opt<int64_t> {
   Size(llvm::StringRef name, llvm::StringRef text)
@@ -32,10 +32,38 @@ struct Size : cl::opt<int64_t> {
 Size layers("layers", "Layers (4)");
 Size hidden("hidden", "Width of an activation (128)");
 Size heads("heads", "Attention heads (4)");
-Size kvHeads("kv-heads", "Key and value heads of llama (as many as heads)");
+Size
+    kvHeads("kv-heads",
+            "Key and value heads, but for gpt and deepseek (as many as heads)");
 Size ffn(
     "ffn",
-    "Width of the MLP (gpt: 4 hidden; llama: 8/3 hidden, rounded up to 64)");
+    "Width of the MLP (gpt: 4 hidden; others: 8/3 hidden, rounded up to 64)");
+Size experts("experts", "Experts of a layer (8)");
+Size expertsPerToken("experts-per-token", "Experts that a token goes to (2)");
+Size sharedExperts("shared-experts",
+                   "Experts of deepseek that every token goes to (1)");
+Size expertFfn("expert-ffn",
+               "Width of an expert (that of the MLP; deepseek: a ninth of it)");
+Size
+    denseLayers("dense-layers",
+                "First layers of deepseek with an MLP in place of experts (1)");
+struct Number : cl::opt<double> {
+  Number(llvm::StringRef name, llvm::StringRef text)
+      : cl::opt<double>(name, cl::desc(text), cl::value_desc("X"),
+                        cl::cat(ours)) {}
+};
+Number capacityFactor(
+    "capacity-factor",
+    "Let an expert take X times its share of a sample's tokens and drop the "
+    "rest (no token is dropped)");
+Number balanceLoss("balance-loss",
+                   "Weight of the loss that balances experts (0); it is logged "
+                   "whatever its weight");
+Number zLoss("z-loss", "Weight of the loss that keeps router logits small (0)");
+Number balanceBias(
+    "balance-bias",
+    "Balance experts by a bias that each step moves by X (deepseek: 0.001; "
+    "others: no bias)");
 Size vocab("vocab", "Tokens in the vocabulary (256)");
 Size seq("seq", "Tokens of a sample (128)");
 Size batch("batch", "Samples of one step, on all devices together (8)");
@@ -49,7 +77,7 @@ cl::opt<bool>
         cl::cat(ours));
 cl::opt<bool>
     untie("untie",
-          cl::desc("Give the head a weight of its own (default of llama)"),
+          cl::desc("Give the head a weight of its own (default of others)"),
           cl::cat(ours));
 cl::opt<double>
     dropout("dropout",
@@ -90,13 +118,89 @@ llvm::Expected<Family> parseFamily() {
     return Family::GPT;
   if (familyName == "llama")
     return Family::Llama;
-  if (familyName == "mixtral" || familyName == "deepseek")
-    return error("'" + familyName +
-                 "' is not there yet, expected gpt or llama");
+  if (familyName == "mixtral")
+    return Family::Mixtral;
+  if (familyName == "qwen")
+    return Family::Qwen;
+  if (familyName == "deepseek")
+    return Family::DeepSeek;
   if (familyName.empty())
-    return error("no family of models is given, expected gpt or llama; see "
-                 "sheaf-model --help");
-  return error("unknown family '" + familyName + "', expected gpt or llama");
+    return error("no family of models is given, expected gpt, llama, mixtral, "
+                 "qwen or deepseek; see sheaf-model --help");
+  return error("unknown family '" + familyName +
+               "', expected gpt, llama, mixtral, qwen or deepseek");
+}
+
+/// What the options say about experts, which `model` has or not.
+llvm::Error describeExperts(Model &model) {
+  bool deepSeek = model.family == Family::DeepSeek;
+  struct Setting {
+    Size &option;
+    int64_t Experts::*field;
+    bool deepSeekAlone;
+  };
+  const Setting sizes[] = {{experts, &Experts::count, false},
+                           {expertsPerToken, &Experts::perToken, false},
+                           {expertFfn, &Experts::ffn, false},
+                           {sharedExperts, &Experts::shared, true},
+                           {denseLayers, &Experts::denseLayers, true}};
+  struct Weight {
+    Number &option;
+    double Experts::*field;
+  };
+  const Weight weights[] = {{balanceLoss, &Experts::balanceLoss},
+                            {zLoss, &Experts::zLoss},
+                            {balanceBias, &Experts::biasRate}};
+  auto refuse = [&](const cl::Option &option, bool deepSeekAlone) {
+    return error("--" + option.ArgStr + " has no meaning for " + familyName +
+                 ", expected " +
+                 (deepSeekAlone ? "deepseek" : "mixtral, qwen or deepseek"));
+  };
+  bool fromFile = hfConfig.getNumOccurrences() != 0;
+  if (model.experts && deepSeek && !fromFile)
+    model.experts->denseLayers = model.layers > 1 ? 1 : 0;
+  for (const Setting &setting : sizes) {
+    if (!setting.option.getNumOccurrences())
+      continue;
+    if (!model.experts || (setting.deepSeekAlone && !deepSeek))
+      return refuse(setting.option, setting.deepSeekAlone);
+    if (fromFile)
+      return error(
+          "--" + setting.option.ArgStr +
+          " and --hf-config both give the shape, expected one of them");
+    // Those of DeepSeek alone may be 0.
+    int64_t least = setting.deepSeekAlone ? 0 : 1;
+    if (setting.option < least)
+      return error(setting.option.ArgStr + " is " +
+                   llvm::Twine(setting.option) +
+                   ", expected a number of at least " + llvm::Twine(least));
+    *model.experts.*setting.field = setting.option;
+  }
+  for (const Weight &weight : weights) {
+    if (!weight.option.getNumOccurrences())
+      continue;
+    if (!model.experts)
+      return refuse(weight.option, false);
+    *model.experts.*weight.field = weight.option;
+  }
+  if (balanceBias.getNumOccurrences())
+    model.experts->bias |= balanceBias != 0;
+  if (capacityFactor.getNumOccurrences()) {
+    if (!model.experts)
+      return refuse(capacityFactor, false);
+    model.experts->capacityFactor = capacityFactor.getValue();
+  }
+  // V3 has 256 experts in 8 groups, of which a token may choose 4.
+  if (deepSeek && !fromFile) {
+    Experts &all = *model.experts;
+    if (all.count % 4 == 0 && all.count / 2 >= all.perToken &&
+        all.count / 4 >= 2) {
+      all.groups = 4;
+      all.groupsKept = 2;
+      all.groupBest = 2;
+    }
+  }
+  return llvm::Error::success();
 }
 
 llvm::Expected<Model> describe() {
@@ -141,6 +245,8 @@ llvm::Expected<Model> describe() {
     if (llvm::Error e = readHuggingFaceConfig(
             hfConfig, model, dropout.getNumOccurrences() != 0, llvm::errs()))
       return e;
+  if (llvm::Error e = describeExperts(model))
+    return e;
   if (tie && untie)
     return error("--tie and --untie exclude each other");
   if (tie || untie)

@@ -1341,6 +1341,127 @@ void Emitter::emitTopK(TopKOp op) {
        });
 }
 
+/// Counts the assignments of each expert, gives the experts their rows one
+/// after the other, and puts each assignment into the next free row of its
+/// expert.
+void Emitter::emitExpertSort(ExpertSortOp op) {
+  ArrayRef<int64_t> shape = op.getExperts().getType().getShape();
+  int64_t groups = shape[0], all = shape[1] * shape[2], experts = op.getCount();
+  int64_t rows = op.getOrder().getType().getDimSize(1);
+  int64_t capacity = std::min<int64_t>(op.getCapacity().value_or(all), all);
+  Type i32 = builder().getI32Type();
+  Value from = bufferOf(op.getExperts());
+  Value order = outputs[0], position = outputs[1], offsets = outputs[2];
+  Value counts = make<memref::AllocaOp>(MemRefType::get({experts}, i32),
+                                        builder().getI64IntegerAttr(64));
+  auto arguments = kernel.getArguments();
+  loop(arguments.drop_back().back(), arguments.back(), 1, 1, {0, groups - 1},
+       {}, [&](Index item, ArrayRef<Value>) -> Values {
+         Value group = first(item);
+         OpBuilder &b = builder();
+         auto index = [&](OpBuilder &b, int64_t value) -> Value {
+           return arith::ConstantIndexOp::create(b, loc, value);
+         };
+         auto number = [&](OpBuilder &b, int64_t value) -> Value {
+           return arith::ConstantIntOp::create(b, loc, i32, value);
+         };
+         auto add = [&](OpBuilder &b, Value x, Value y) -> Value {
+           return arith::AddIOp::create(b, loc, x, y);
+         };
+         auto less = [&](OpBuilder &b, Value x, Value y) -> Value {
+           return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x,
+                                        y);
+         };
+         auto start = [&](int64_t length) -> Value {
+           return arith::MulIOp::create(b, loc, group, index(b, length));
+         };
+         Value firstAssignment = start(all), firstRow = start(rows),
+               firstOffset = start(experts + 1);
+         auto forEach = [&](Value low, int64_t high,
+                            llvm::function_ref<void(OpBuilder &, Value)> body) {
+           scf::ForOp::create(b, loc, low, index(b, high), index(b, 1),
+                              ValueRange(),
+                              [&](OpBuilder &b, Location, Value i, ValueRange) {
+                                body(b, i);
+                                scf::YieldOp::create(b, loc);
+                              });
+         };
+         auto clearCounts = [&] {
+           forEach(index(b, 0), experts, [&](OpBuilder &b, Value expert) {
+             memref::StoreOp::create(b, loc, number(b, 0), counts, expert);
+           });
+         };
+         // Runs `inside` for an assignment to an expert that exists.
+         auto forEachAssignment =
+             [&](llvm::function_ref<void(OpBuilder &, Value, Value, Value)>
+                     inside) {
+               forEach(index(b, 0), all, [&](OpBuilder &b, Value i) {
+                 Value at = add(b, firstAssignment, i);
+                 Value expert = memref::LoadOp::create(b, loc, from, at);
+                 // A negative number is a large one without its sign.
+                 Value known =
+                     arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult,
+                                           expert, number(b, experts));
+                 scf::IfOp::create(b, loc, known, [&](OpBuilder &b, Location) {
+                   Value place = arith::IndexCastOp::create(
+                       b, loc, b.getIndexType(), expert);
+                   inside(b, i, at, place);
+                   scf::YieldOp::create(b, loc);
+                 });
+               });
+             };
+
+         clearCounts();
+         forEachAssignment([&](OpBuilder &b, Value, Value, Value expert) {
+           Value count = memref::LoadOp::create(b, loc, counts, expert);
+           memref::StoreOp::create(b, loc, add(b, count, number(b, 1)), counts,
+                                   expert);
+         });
+         memref::StoreOp::create(b, loc, number(b, 0), offsets, firstOffset);
+         forEach(index(b, 0), experts, [&](OpBuilder &b, Value expert) {
+           Value count = memref::LoadOp::create(b, loc, counts, expert);
+           Value most = number(b, capacity);
+           Value kept = arith::MinSIOp::create(b, loc, count, most);
+           Value at = add(b, firstOffset, expert);
+           Value before = memref::LoadOp::create(b, loc, offsets, at);
+           memref::StoreOp::create(b, loc, add(b, before, kept), offsets,
+                                   add(b, at, index(b, 1)));
+         });
+         clearCounts();
+         forEach(index(b, 0), all, [&](OpBuilder &b, Value i) {
+           memref::StoreOp::create(b, loc, number(b, -1), position,
+                                   add(b, firstAssignment, i));
+         });
+         forEachAssignment([&](OpBuilder &b, Value i, Value at, Value expert) {
+           Value count = memref::LoadOp::create(b, loc, counts, expert);
+           memref::StoreOp::create(b, loc, add(b, count, number(b, 1)), counts,
+                                   expert);
+           scf::IfOp::create(
+               b, loc, less(b, count, number(b, capacity)),
+               [&](OpBuilder &b, Location) {
+                 Value begin = memref::LoadOp::create(
+                     b, loc, offsets, add(b, firstOffset, expert));
+                 Value row = add(b, begin, count);
+                 memref::StoreOp::create(b, loc, row, position, at);
+                 Value place =
+                     arith::IndexCastOp::create(b, loc, b.getIndexType(), row);
+                 Value assignment = arith::IndexCastOp::create(b, loc, i32, i);
+                 memref::StoreOp::create(b, loc, assignment, order,
+                                         add(b, firstRow, place));
+                 scf::YieldOp::create(b, loc);
+               });
+         });
+         Value last = memref::LoadOp::create(
+             b, loc, offsets, add(b, firstOffset, index(b, experts)));
+         Value end = arith::IndexCastOp::create(b, loc, b.getIndexType(), last);
+         forEach(end, rows, [&](OpBuilder &b, Value row) {
+           memref::StoreOp::create(b, loc, number(b, -1), order,
+                                   add(b, firstRow, row));
+         });
+         return {};
+       });
+}
+
 void Emitter::emitGatherGrad(GatherGradOp op, int64_t rowBlock, Value base) {
   RankedTensorType type = op.getType(), ids = op.getIndices().getType();
   int64_t axis = op.getAxis(), batch = op.getBatch();

@@ -27,8 +27,10 @@ public:
           int64_t streamedBytes);
 
   void emit(const Plan &plan);
-  /// `nn.top_k` and `nn.gather_grad`, whose items are rows and blocks of rows.
+  /// `nn.top_k`, `nn.expert_sort` and `nn.gather_grad`, whose items are rows,
+  /// groups and blocks of rows.
   void emitTopK(nn::TopKOp op);
+  void emitExpertSort(nn::ExpertSortOp op);
   void emitGatherGrad(nn::GatherGradOp op, int64_t rowBlock, mlir::Value base);
 
 private:

@@ -23,6 +23,7 @@ namespace {
 struct Strategy {
   /// Set for kernels of an op of their own.
   TopKOp topK;
+  ExpertSortOp expertSort;
   GatherGradOp gatherGrad;
   /// What the gradient of a gather is added to.
   Value gatherBase;
@@ -36,8 +37,11 @@ static LogicalResult decompose(func::FuncOp function, std::string &error) {
   IRRewriter rewriter(function.getContext());
   while (true) {
     SmallVector<DecomposableOpInterface> composites;
-    function.walk(
-        [&](DecomposableOpInterface op) { composites.push_back(op); });
+    // A sort has a kernel of its own.
+    function.walk([&](DecomposableOpInterface op) {
+      if (!isa<ExpertSortOp>(op))
+        composites.push_back(op);
+    });
     if (composites.empty())
       return success();
     for (DecomposableOpInterface op : composites) {
@@ -181,6 +185,19 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
         std::clamp<int64_t>(16384 / perItem, 1, strategy.plan.extent);
     if (failed(visitInput(topK.getInput())))
       return failure();
+    return strategy;
+  }
+  if (auto sort = results[0].getDefiningOp<ExpertSortOp>()) {
+    Operation *from = sort.getExperts().getDefiningOp();
+    if (!llvm::equal(results, sort->getResults()) ||
+        (from && !isa<ConstantOp>(from))) {
+      error = "nn.expert_sort is a kernel of its own";
+      return failure();
+    }
+    RankedTensorType type = sort.getExperts().getType();
+    strategy.expertSort = sort;
+    strategy.plan.extent = type.getDimSize(0);
+    strategy.plan.grain = 1;
     return strategy;
   }
   auto grad = results[0].getDefiningOp<GatherGradOp>();
@@ -332,6 +349,8 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   Emitter emitter(source, lowered, streamedBytes);
   if (strategy->topK)
     emitter.emitTopK(strategy->topK);
+  else if (strategy->expertSort)
+    emitter.emitExpertSort(strategy->expertSort);
   else if (strategy->gatherGrad)
     emitter.emitGatherGrad(strategy->gatherGrad, strategy->rowBlock,
                            strategy->gatherBase);

@@ -14,6 +14,7 @@
 #include "sheaf/ThreadPool.h"
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,9 +54,11 @@ public:
   void beginStep(const std::string &name);
   void endStep();
   /// Around each call of a kernel. `bytes` counts where the manifest has no
-  /// figure, as for copies.
+  /// figure, as for copies; `flops` in place of the manifest's, where the sizes
+  /// are data.
   void begin();
-  void end(int64_t index, double bytes = 0);
+  void end(int64_t index, double bytes = 0,
+           std::optional<double> flops = std::nullopt);
 
   const std::vector<KernelTime> &times() const { return sums; }
 
@@ -76,6 +79,7 @@ private:
     int32_t index;      ///< kernel, or step
     int64_t begin, end; ///< ns
     int64_t amount;     ///< bytes of a copy, tasks of a thread's part
+    double flops;       ///< of a call
   };
   const Manifest &manifest;
   ThreadPool &pool;

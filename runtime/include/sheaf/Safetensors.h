@@ -49,7 +49,15 @@ private:
   int file = -1;
 };
 
-/// A tensor to be written.
+/// Whether a name stands for several tensors: a star, alone between dots, is
+/// the number of each, its index in the first dimension of the whole.
+bool isStacked(const std::string &name);
+/// The names in a file of a tensor of `shape`: its own, or those that it stands
+/// for, of which each lacks the first dimension.
+std::vector<std::string> partNames(const std::string &name, const Shape &shape);
+Shape partShape(const std::string &name, const Shape &shape);
+
+/// A tensor to be written, as several where its name stands for those.
 struct NamedTensor {
   std::string name;
   SheafType type;

@@ -30,10 +30,11 @@ void writeTensors(const Program &program, const std::string &path,
                   const std::vector<NamedTensor> &tensors,
                   const std::map<std::string, std::string> &metadata = {});
 
-/// Reads this rank's part of a buffer from the whole tensor; padding is
-/// zero, of targets -1.
+/// Reads this rank's part of a buffer from the whole tensor, which is one
+/// tensor of the file, or several of one shape after another; padding is zero,
+/// of targets -1.
 void readPart(Program &program, int index, const SafetensorsFile &file,
-              const SafetensorsFile::Tensor &tensor);
+              const std::vector<const SafetensorsFile::Tensor *> &parts);
 
 void saveWeights(const Program &program, const std::string &path);
 

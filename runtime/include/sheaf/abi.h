@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define SHEAF_ABI_VERSION 2u
+#define SHEAF_ABI_VERSION 3u
 
 /* Sheaf's own version, which every tool prints with --version. */
 #define SHEAF_VERSION "0.1.0"
@@ -82,6 +82,24 @@ typedef struct SheafMatmul {
   double alpha, beta;
 } SheafMatmul;
 
+/// Products of uneven sizes, one for each expert. Operands are A, B, i32
+/// offsets [groups, experts + 1], and C. A is [groups, rows, k]; the rows
+/// offsets[g][e] to offsets[g][e + 1] of group g belong to expert e, and rows
+/// past the last are not read. Without `outer`, B is [experts, k, n] ([experts,
+/// n, k] where `transposed`) and row r of C, [groups, rows, n], is row r of A
+/// times the matrix of its expert, or zeros past the last. With `outer`, B is
+/// [groups, rows, n] and matrix e of C, [experts, k, n], is the sum of A^T B
+/// over the rows of expert e, in order, plus what was there where `accumulate`.
+/// The groups are `parts` equal runs with experts of their own: there are parts
+/// * experts matrices.
+typedef struct SheafGroupedMatmul {
+  int64_t groups, rows, experts, k, n, parts;
+  int32_t transposed, outer, accumulate;
+  int32_t type; ///< SheafType of A, B and C
+  int32_t id;   ///< index into the manifest's "kernels"
+  int32_t reserved;
+} SheafGroupedMatmul;
+
 /// What generated host code may ask of a device. Calls are ordered as issued:
 /// each sees what earlier ones wrote.
 typedef struct SheafDevice {
@@ -93,6 +111,10 @@ typedef struct SheafDevice {
   void (*copy)(SheafContext *context, void *to, const void *from,
                int64_t bytes);
   void (*zero)(SheafContext *context, void *buffer, int64_t bytes);
+  /// `buffers` are A, B, offsets and C.
+  void (*grouped_matmul)(SheafContext *context,
+                         const SheafGroupedMatmul *matmul,
+                         void *const *buffers);
 } SheafDevice;
 
 typedef enum SheafCollectiveKind {

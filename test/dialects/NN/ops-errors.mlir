@@ -741,8 +741,8 @@ func.func @f(%x: tensor<2x3x4x6xf32>, %p: tensor<3xi32>) {
 // -----
 
 func.func @f(%x: tensor<2x3x4x6xf32>, %p: tensor<3xi32>) {
-  // expected-error @+1 {{custom op 'nn.rotary' unknown rotary scaling 'yarn', expected 'linear' or 'llama3'}}
-  %0 = nn.rotary %x, %p theta 1.0 scaling <yarn, factor = 1.0, low = 1.0, high = 4.0, original = 8> : (tensor<2x3x4x6xf32>, tensor<3xi32>) -> tensor<2x3x4x6xf32>
+  // expected-error @+1 {{custom op 'nn.rotary' unknown rotary scaling 'ntk', expected 'linear', 'llama3' or 'yarn'}}
+  %0 = nn.rotary %x, %p theta 1.0 scaling <ntk, factor = 1.0, low = 1.0, high = 4.0, original = 8> : (tensor<2x3x4x6xf32>, tensor<3xi32>) -> tensor<2x3x4x6xf32>
   return
 }
 
@@ -1070,7 +1070,7 @@ func.func private @f(tensor<4xf32> {nn.param = #nn.param<"w", axes = [_], init =
 
 // -----
 
-// expected-error @+1 {{unknown flag 'cold', expected 'frozen' or 'no_decay'}}
+// expected-error @+1 {{unknown flag 'cold', expected 'frozen', 'no_decay' or 'balance'}}
 func.func private @f(tensor<4xf32> {nn.param = #nn.param<"w", axes = [_], init = constant(1), cold>})
 
 // -----

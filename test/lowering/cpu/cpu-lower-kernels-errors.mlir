@@ -41,3 +41,11 @@ func.func @several(%x: tensor<4x6xf32>) -> (tensor<4xf32>, tensor<4x6xf32>) attr
   %y = nn.add %x, %s : (tensor<4x6xf32>, tensor<1x6xf32>) -> tensor<4x6xf32>
   return %b, %y : tensor<4xf32>, tensor<4x6xf32>
 }
+
+// -----
+
+// expected-error @below {{kernel 'sort' cannot be one CPU kernel: nn.expert_sort is a kernel of its own; put its ops into several}}
+func.func @sort(%e: tensor<2x6x2xi32>) -> (tensor<2x12xi32>, tensor<2x5xi32>) attributes {exec.kernel} {
+  %o, %p, %q = nn.expert_sort %e of 4 : (tensor<2x6x2xi32>) -> (tensor<2x12xi32>, tensor<2x6x2xi32>, tensor<2x5xi32>)
+  return %o, %q : tensor<2x12xi32>, tensor<2x5xi32>
+}

@@ -24,7 +24,7 @@ func.func @loss(%t: tensor<4x8xi32> {nn.batch = "tokens"}, %g: tensor<8x4xi32> {
 
 // -----
 
-// expected-error@below {{'func.func' op has results of types ('tensor<4x8xf32>'), expected one scalar, the loss}}
+// expected-error@below {{'func.func' op has results of types ('tensor<4x8xf32>'), expected scalars: the loss, and others that are logged}}
 func.func @loss(%t: tensor<4x8xi32> {nn.batch = "tokens"}) -> tensor<4x8xf32> {
   %x = nn.cast %t : tensor<4x8xi32> -> tensor<4x8xf32>
   return %x : tensor<4x8xf32>
@@ -98,4 +98,28 @@ func.func @loss(%w: tensor<f32> {nn.param = #nn.param<"w", axes = [], init = con
   // expected-error@+1 {{'nn.step_mean' op has weights that depend on argument 0 of the loss; they may depend on batch arguments (nn.batch) alone, so that their sum is known before the first microbatch}}
   %l = nn.step_mean %x weights %m : (tensor<4x8xf32>, tensor<4x8xi1>) -> tensor<f32>
   return %l : tensor<f32>
+}
+
+// -----
+
+// expected-error@below {{'func.func' op result 1 has no name, expected nn.result = ["result", "name in the log"]}}
+func.func @loss(%t: tensor<4x8xi32> {nn.batch = "tokens"}) -> (tensor<f32>, tensor<f32>) {
+  %l = nn.constant dense<0.0> : tensor<f32>
+  return %l, %l : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// expected-error@below {{'func.func' op result 1 has the name "loss", which another result has; give it one of its own}}
+func.func @loss(%t: tensor<4x8xi32> {nn.batch = "tokens"}) -> (tensor<f32>, tensor<f32> {nn.result = ["result", "loss"]}) {
+  %l = nn.constant dense<0.0> : tensor<f32>
+  return %l, %l : tensor<f32>, tensor<f32>
+}
+
+// -----
+
+// expected-error@below {{'func.func' op result 1 has nn.weight = "much", expected a finite number}}
+func.func @loss(%t: tensor<4x8xi32> {nn.batch = "tokens"}) -> (tensor<f32>, tensor<f32> {nn.result = ["result", "other"], nn.weight = "much"}) {
+  %l = nn.constant dense<0.0> : tensor<f32>
+  return %l, %l : tensor<f32>, tensor<f32>
 }

@@ -9,7 +9,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 Json good() {
   return Json::parse(R"({
-    "abi": 2, "target": "cpu", "cpu_features": ["avx2"],
+    "abi": 3, "target": "cpu", "cpu_features": ["avx2"],
     "model": {"name": "m", "batch": 2, "seq": 4, "vocab": 8},
     "buffers": [
       {"name": "w", "kind": "parameter", "dtype": "f32", "shape": [2, 3]},
@@ -51,9 +51,9 @@ TEST(Manifest, RefusesWhatIsWrong) {
   auto buffer = [](const char *key, Json value) {
     return [=](Json &j) { j["buffers"][0][key] = value; };
   };
-  expectBad([](Json &j) { j["abi"] = 1; }, "ABI version 1, this runtime of 2");
+  expectBad([](Json &j) { j["abi"] = 1; }, "ABI version 1, this runtime of 3");
   expectBad([](Json &j) { j.erase("abi"); }, "no \"abi\"");
-  expectBad([](Json &j) { j["abi"] = "2"; }, "expected a whole number");
+  expectBad([](Json &j) { j["abi"] = "3"; }, "expected a whole number");
   expectBad([](Json &j) { j.erase("buffers"); }, "no \"buffers\"");
   expectBad([](Json &j) { j["buffers"] = 3; }, "expected an array");
   expectBad([](Json &j) { j["buffers"][0] = 3; }, "expected an object");
