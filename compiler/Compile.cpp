@@ -358,6 +358,9 @@ static OwningOpRef<ModuleOp> splitKernels(ModuleOp module) {
 
 /// The floor that a phase leaves a module on, or on its way to the next.
 static Floor floorAfter(StringRef phase) {
+  // The second of a point is `at-step-2`.
+  if (phase.starts_with("at-"))
+    phase = phase.take_front(phase.find('-', 3));
   return llvm::StringSwitch<Floor>(phase)
       .Cases({"at-model", "inline", "differentiate", "at-gradients",
               "recompute", "accumulate", "optimizer", "evaluation"},
@@ -369,6 +372,31 @@ static Floor floorAfter(StringRef phase) {
       .Default(Floor::Exec);
 }
 
+/// Whether a manifest that came in with a file has what is read of it here; the
+/// runtime checks the rest.
+static bool isManifest(const llvm::json::Value &value) {
+  const llvm::json::Object *all = value.getAsObject();
+  const llvm::json::Array *buffers = all ? all->getArray("buffers") : nullptr;
+  if (!buffers || !all->getObject("entries"))
+    return false;
+  auto isShape = [](const llvm::json::Array &shape) {
+    return llvm::all_of(shape, [](const llvm::json::Value &size) {
+      return size.getAsInteger().value_or(0) > 0;
+    });
+  };
+  return llvm::all_of(*buffers, [&](const llvm::json::Value &value) {
+    const llvm::json::Object *buffer = value.getAsObject();
+    if (!buffer || !buffer->getString("name") || !buffer->getString("kind") ||
+        !buffer->getArray("shape") || !isShape(*buffer->getArray("shape")))
+      return false;
+    const llvm::json::Array *global = buffer->getArray("global_shape"),
+                            *axes = buffer->getArray("axes");
+    return (!global || isShape(*global)) &&
+           (!axes || axes->size() <=
+                         (global ? global : buffer->getArray("shape"))->size());
+  });
+}
+
 LogicalResult Compilation::makeLLVM() {
   TimingScope scope = timing.nest("manifest");
   if (phases.isSkipping()) {
@@ -376,12 +404,13 @@ LogicalResult Compilation::makeLLVM() {
       return phases.checkResumed();
     llvm::Expected<llvm::json::Value> known =
         llvm::json::parse(phases.getManifest());
-    if (!known || !known->getAsObject()) {
+    if (!known || !isManifest(*known)) {
       llvm::consumeError(known.takeError());
       return module.emitError("was written after the phase '")
-             << phases.resumedAfter()
-             << "' and has no sheaf.manifest, expected the file of "
-                "--dump-phases-to as it was";
+             << phases.resumedAfter() << "' and has "
+             << (phases.getManifest().empty() ? "no" : "a damaged")
+             << " sheaf.manifest, expected that of the file that "
+                "--dump-phases-to wrote";
     }
     manifest = std::move(*known->getAsObject());
   } else {

@@ -85,6 +85,11 @@ struct CompileOptions {
   std::string input;
 };
 
+/// From here on a crash of the process, of a parser as well, is reported with
+/// the command that shows it again, if `options` ask for reproducers; they must
+/// stay as they are.
+void reportCrashes(const CompileOptions &options);
+
 /// Takes `module` down to `options.emit` and writes it to `path` ("-": standard
 /// output, text floors only; "": nowhere, for an explanation alone). On failure
 /// a diagnostic says why and nothing is written. The phases, their passes, code

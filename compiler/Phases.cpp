@@ -18,9 +18,10 @@
 using namespace mlir;
 using namespace sheaf;
 
-/// On a dumped module: the phase after which it was written, and the manifest
-/// where it is known by then.
+/// On a dumped module: the phase after which it was written, its number, and
+/// the manifest where it is known by then.
 static constexpr llvm::StringLiteral kPhaseAttr = "sheaf.phase";
+static constexpr llvm::StringLiteral kNumberAttr = "sheaf.phase_number";
 static constexpr llvm::StringLiteral kManifestAttr = "sheaf.manifest";
 
 static constexpr Point points[] = {
@@ -49,15 +50,21 @@ void sheaf::attachPasses(StringRef point, StringRef pipeline) {
 /// The compilation that runs. Written to by one at a time: a reproducer is for
 /// the driver's single compilation.
 static Phases *running = nullptr;
+/// What a crash outside of phases is reported with.
+static const CompileOptions *reported = nullptr;
 
 Phases::Phases(ModuleOp module, const CompileOptions &options,
                TimingScope &timing)
     : module(module), options(options), timing(timing) {
   if (auto phase = module->getAttrOfType<StringAttr>(kPhaseAttr))
     resumed = skipTo = phase.str();
+  if (auto number = module->getAttrOfType<IntegerAttr>(kNumberAttr);
+      number && number.getType().isSignlessInteger(64))
+    count = number.getInt();
   if (auto text = module->getAttrOfType<StringAttr>(kManifestAttr))
     manifest = text.str();
   module->removeAttr(kPhaseAttr);
+  module->removeAttr(kNumberAttr);
   module->removeAttr(kManifestAttr);
   last = resumed;
   outer = std::exchange(running, this);
@@ -79,8 +86,10 @@ LogicalResult Phases::checkResumed() {
 OwningOpRef<ModuleOp> Phases::snapshot() {
   OwningOpRef<ModuleOp> copy = module.clone();
   Builder builder(module.getContext());
-  if (!last.empty())
+  if (!last.empty()) {
     (*copy)->setAttr(kPhaseAttr, builder.getStringAttr(last));
+    (*copy)->setAttr(kNumberAttr, builder.getI64IntegerAttr(count));
+  }
   if (!manifest.empty())
     (*copy)->setAttr(kManifestAttr, builder.getStringAttr(manifest));
   if (parts)
@@ -116,9 +125,16 @@ static std::string quote(StringRef argument) {
   return text + "'";
 }
 
+/// The command line with `input` in the place of the input, as the last line.
+static void printCommand(const CompileOptions &options, StringRef input) {
+  std::string line;
+  for (StringRef argument : options.command)
+    line += (line.empty() ? "" : " ") +
+            quote(argument == options.input ? input : argument);
+  llvm::errs() << line << "\n";
+}
+
 void Phases::reproduce() {
-  if (!before)
-    return;
   // A crash while this is written shall not come back here.
   running = nullptr;
   std::string text = textOf(*before);
@@ -142,17 +158,18 @@ void Phases::reproduce() {
   if (!beforePipeline.empty())
     llvm::errs() << "; sheaf-opt --run-reproducer runs the phase alone";
   llvm::errs() << ". To see the fault again:\n";
-  std::string line;
-  for (StringRef argument : options.command)
-    line += (line.empty() ? "" : " ") +
-            quote(argument == options.input ? StringRef(options.crashReproducer)
-                                            : argument);
-  llvm::errs() << line << "\n";
+  printCommand(options, options.crashReproducer);
 }
 
 void Phases::onCrash(void *) {
-  if (running)
+  if (running && running->before) {
     running->reproduce();
+  } else if (reported) {
+    // While the input is read, or between phases.
+    llvm::errs() << "sheaf-compile: this is a fault of the compiler. To see it "
+                    "again:\n";
+    printCommand(*reported, reported->input);
+  }
 }
 
 /// LLVM's handler of signals, for the first thread that crashes. LLVM installs
@@ -184,6 +201,13 @@ void Phases::catchCrashes() {
     sigaction(number, &action, nullptr);
 }
 
+void sheaf::reportCrashes(const CompileOptions &options) {
+  if (options.crashReproducer.empty())
+    return;
+  reported = &options;
+  Phases::catchCrashes();
+}
+
 void Phases::startCodegen() { remember(""); }
 
 LogicalResult Phases::dump(StringRef name) {
@@ -194,7 +218,7 @@ LogicalResult Phases::dump(StringRef name) {
     return module.emitError("cannot create '")
            << options.dumpPhasesTo << "': " << error.message();
   llvm::SmallString<128> file(options.dumpPhasesTo);
-  std::string number = std::to_string(++count);
+  std::string number = std::to_string(count);
   llvm::sys::path::append(file, (number.size() < 2 ? "0" : "") + number + "-" +
                                     name + ".mlir");
   if (llvm::Error error = writeFile(file, textOf(*snapshot())))
@@ -207,8 +231,6 @@ LogicalResult Phases::run(ModuleOp root, StringRef name,
   if (!skipTo.empty()) {
     if (name == skipTo)
       skipTo.clear();
-    // A dump that starts again counts on.
-    ++count;
     return success();
   }
   PassManager manager(module->getContext(), ModuleOp::getOperationName());
@@ -244,6 +266,7 @@ LogicalResult Phases::run(ModuleOp root, StringRef name,
   if (errors)
     return failure();
   last = name.str();
+  ++count;
   return dump(name);
 }
 
@@ -251,9 +274,16 @@ LogicalResult Phases::at(StringRef point) {
   SmallVector<const Attached *, 2> all{&options.attached};
   if (options.runsPluginPasses)
     all.push_back(&attachedByPlugins());
+  // Each is a phase of its own, from which a dump starts again.
+  int number = 0;
   for (const Attached *attached : all)
     for (auto &[name, pipeline] : *attached)
-      if (name == point && failed(run(module, "at-" + point.str(), pipeline)))
-        return failure();
+      if (name == point) {
+        std::string phase = "at-" + point.str();
+        if (++number > 1)
+          phase += "-" + std::to_string(number);
+        if (failed(run(module, phase, pipeline)))
+          return failure();
+      }
   return success();
 }

@@ -49,20 +49,23 @@ public:
   /// Code generation starts, which is no pass: a crash is reproduced from here.
   void startCodegen();
 
+  /// From here on a crash is reported, once for the process.
+  static void catchCrashes();
+
 private:
   /// A copy of the module with its parts and what the driver knows of it.
   mlir::OwningOpRef<mlir::ModuleOp> snapshot();
   mlir::LogicalResult dump(llvm::StringRef name);
   void remember(llvm::StringRef pipeline);
   void reproduce();
-  static void catchCrashes();
   static void onCrash(void *);
 
   mlir::ModuleOp module, parts;
   const CompileOptions &options;
   mlir::TimingScope &timing;
   std::string resumed, skipTo, last, manifest;
-  int count = 0;
+  /// Phases that have run, those before the input was dumped, too.
+  int64_t count = 0;
   /// The compilation that this one is a part of, as --explain has one.
   Phases *outer = nullptr;
   /// What the phase that runs was given, for a reproducer.

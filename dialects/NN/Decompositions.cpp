@@ -68,12 +68,11 @@ SmallVector<Value> GeluOp::decompose(OpBuilder &builder) {
 SmallVector<Value> GeluTanhOp::decompose(OpBuilder &builder) {
   Emit emit(builder, getLoc());
   Value x = widen(emit, getInput());
-  // (1 + tanh u) / 2 = 1 / (1 + e^-2u), which takes one exponential and does
+  // (1 + tanh u) / 2 is the sigmoid of 2u, which takes one exponential and does
   // not cancel where x is negative; 2 u = x (k + k a x^2), k = 2 sqrt(2/pi).
   const double k = 2 * std::sqrt(2 * std::numbers::inv_pi), a = 0.044715;
-  Value factor = emit.add(emit.mul(emit.mul(x, x), -k * a), -k);
-  Value exp = emit.make<ExpOp>(emit.mul(x, factor));
-  Value result = emit.div(x, emit.add(exp, 1));
+  Value factor = emit.add(emit.mul(emit.mul(x, x), k * a), k);
+  Value result = emit.mul(x, emit.make<SigmoidOp>(emit.mul(x, factor)));
   return {castLike(emit, result, getInput())};
 }
 

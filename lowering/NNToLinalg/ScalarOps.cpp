@@ -91,7 +91,9 @@ struct Scalars {
 
   Value sigmoid(Value x) {
     Value one = number(x, 1);
-    Value e = make<math::ExpOp>(make<arith::NegFOp>(x));
+    // The sum has no use for what is small (ExpandMath.h).
+    Value e =
+        make<math::ExpOp>(make<arith::NegFOp>(x), arith::FastMathFlags::afn);
     return make<arith::DivFOp>(one, make<arith::AddFOp>(one, e));
   }
 

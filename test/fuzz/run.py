@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-COMPILER = ("ir", "compile", "config")
+COMPILER = ("ir", "compile", "config", "schedule")
 RUNTIME = ("manifest", "tokens", "safetensors", "checkpoint")
 TARGETS = COMPILER + RUNTIME
 

@@ -40,6 +40,8 @@ extern "C" LLVM_ATTRIBUTE_WEAK PassPluginLibraryInfo mlirGetPassPluginInfo() {
             const char *attach = getenv("SHEAF_TEST_ATTACH");
             if (!sheaf::attachPasses || !attach)
               return;
+            if (StringRef(attach) == "crash")
+              abort();
             // POINT:PIPELINE, or the pass of this plugin.
             auto [point, pipeline] = StringRef(attach).split(':');
             if (pipeline.empty())

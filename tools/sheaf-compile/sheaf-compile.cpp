@@ -432,6 +432,7 @@ int main(int argc, char **argv) {
                          : explains      ? ""
                                          : "-");
 
+  sheaf::reportCrashes(options);
   mlir::DialectRegistry registry;
   sheaf::registerSheafDialects(registry);
   for (const std::string &file : dialectPlugins)

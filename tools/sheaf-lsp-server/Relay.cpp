@@ -15,8 +15,16 @@ bool sheaf::lsp::readMessage(FILE *stream, std::string &message) {
   while (fgets(line, sizeof line, stream)) {
     StringRef text = StringRef(line).trim();
     if (text.empty() && length) {
-      message.resize(length);
-      return fread(message.data(), 1, length, stream) == length;
+      // A length is the word of the other side: memory is taken as bytes come.
+      message.clear();
+      while (message.size() < length) {
+        size_t start = message.size();
+        size_t size = std::min<size_t>(length - start, 1 << 20);
+        message.resize(start + size);
+        if (fread(message.data() + start, 1, size, stream) != size)
+          return false;
+      }
+      return true;
     }
     if (text.consume_front_insensitive("content-length:") &&
         text.trim().getAsInteger(10, length))

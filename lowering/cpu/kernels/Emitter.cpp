@@ -10,6 +10,7 @@
 #include "mlir/IR/SymbolTable.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
 #include <numeric>
 
 using namespace mlir;
@@ -29,7 +30,7 @@ static constexpr int64_t kChains = 4;
 
 /// Rows that a sweep adds at once: more would be more streams through memory
 /// than are fetched ahead, fewer more loads and stores of sums.
-static constexpr int64_t kSweptRows = 8;
+static constexpr int64_t kSweptRows = 2;
 
 //===----------------------------------------------------------------------===//
 // Scopes and loops
@@ -414,7 +415,11 @@ Value Emitter::compute(Operation *op, Value result, const Indices &place) {
     if (!isScalarOp(op))
       return operands[0];
     align(operands);
-    return buildScalar(builder(), loc, op, operands);
+    Value value = buildScalar(builder(), loc, op, operands);
+    if (auto exp = value.getDefiningOp<math::ExpOp>();
+        exp && op->hasAttr(kSummedAttr))
+      exp.setFastmath(arith::FastMathFlags::afn);
+    return value;
   }
   return llvm::TypeSwitch<Operation *, Value>(op)
       .Case([&](ConstantOp constant) -> Value {
@@ -769,11 +774,16 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
             buildCast(builder(), loc, this->element(operand, at), element));
       inputs.push_back(accumulator);
       align(inputs);
-      accumulator =
-          inputs.size() == 3
-              ? make<math::FmaOp>(inputs[0], inputs[1], inputs[2]).getResult()
-              : buildAccumulate(builder(), loc, kindOf(op), inputs[0],
-                                inputs[1]);
+      if (inputs.size() == 3)
+        accumulator = make<math::FmaOp>(inputs[0], inputs[1], inputs[2]);
+      else if (op->hasAttr(kShiftAttr)) // one instruction
+        accumulator =
+            make<arith::SelectOp>(make<arith::CmpFOp>(arith::CmpFPredicate::OGT,
+                                                      inputs[0], inputs[1]),
+                                  inputs[0], inputs[1]);
+      else
+        accumulator =
+            buildAccumulate(builder(), loc, kindOf(op), inputs[0], inputs[1]);
     }
     if (keeps)
       keepRows(loops.back(), joined.back(), rows);
@@ -910,6 +920,16 @@ void Emitter::reduce(ArrayRef<Operation *> group, const Indices &place) {
       total = make<arith::DivFOp>(
           total, buildNumber(builder(), loc, total.getType(), elements));
     }
+    if (op->hasAttr(kShiftAttr)) {
+      // Infinity less infinity would be NaN with another sign than what may
+      // stand beside it.
+      Type type = total.getType();
+      Value isInfinite =
+          make<arith::CmpFOp>(arith::CmpFPredicate::OEQ, total,
+                              buildNumber(builder(), loc, type, INFINITY));
+      total = make<arith::SelectOp>(
+          isInfinite, buildNumber(builder(), loc, type, NAN), total);
+    }
     Value result = op->getResult(0);
     total = buildCast(builder(), loc, total, tensorOf(result).getElementType());
     scopes.back()->elements[{result.getAsOpaquePointer(), place}] = total;
@@ -941,10 +961,10 @@ void Emitter::chooseStreams(const Plan &plan, ValueRange results) {
   if (!plan.lane || plan.lanes != kLanes || *plan.lane + 1 != count ||
       plan.inner.back() != *plan.lane)
     return;
-  // Without reductions nothing was gained: such a kernel goes through memory
-  // evenly. Short runs would be little but their ends.
+  // What works on several tensors in place, as an optimizer does, would have a
+  // choice for each. Short runs would be little but their ends.
   int64_t length = plan.sizes[*plan.lane];
-  if (plan.groups.empty() || plan.pieces.size() > 1 ||
+  if ((plan.groups.empty() && results.size() > 1) || plan.pieces.size() > 1 ||
       (length % kLanes != 0 && length < 32 * kLanes))
     return;
   for (auto [i, result] : llvm::enumerate(results)) {

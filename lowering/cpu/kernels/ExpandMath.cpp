@@ -112,13 +112,10 @@ struct Steps {
   /// x rounded to an integer, as a float and as an integer, for |x| < 2^22
   /// (f32) or 2^51 (f64): the sum with 1.5 * 2^23 has no bits behind the point.
   /// NaN gives any integer.
-  std::pair<Value, Value> round(Value x) { return round(x, 1); }
-  /// The same for `factor` * x.
-  std::pair<Value, Value> round(Value x, double factor) {
+  std::pair<Value, Value> round(Value x) {
     bool wide = getElementTypeOrSelf(x.getType()).isF64();
     double magic = std::ldexp(1.5, wide ? 52 : 23);
-    Value shifted =
-        factor == 1 ? add(x, magic) : fma(x, factor, number(x, magic));
+    Value shifted = add(x, magic);
     Value integer = make<arith::SubIOp>(bits(shifted), bits(number(x, magic)));
     return {sub(shifted, number(x, magic)), integer};
   }
@@ -127,22 +124,22 @@ struct Steps {
   // f32
   //===--------------------------------------------------------------------===//
 
-  Value exp(Value x) {
-    // 2^n e^r. The limits are beyond overflow and underflow; NaN passes.
-    x = select(less(x, -110.0), number(x, -110), x);
-    x = select(is(arith::CmpFPredicate::OGT, x, 100), number(x, 100), x);
-    auto [n, integer] = round(x, 1.44269504088896341);
-    Value r = fma(n, -0.693145751953125, x);
-    r = fma(n, -1.42860682030941723e-6, r);
-    Value e =
-        polynomial(r, {1, 1, 4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
-                       8.368780622e-03, 1.381446475e-03});
-    return scale(e, n, integer);
+  /// For x between two limits, the number n nearest to x / log 2, in the low
+  /// bits of 1.5 * 2^23 + n, and as a float. NaN passes through x.
+  std::pair<Value, Value> powerOf(Value &x, double least, double largest) {
+    x = select(less(x, least), number(x, least), x);
+    x = select(is(arith::CmpFPredicate::OGT, x, largest), number(x, largest),
+               x);
+    Value magic = number(x, std::ldexp(1.5, 23));
+    Value shifted = fma(x, 1.44269504088896341, magic);
+    return {shifted, sub(shifted, magic)};
   }
 
-  /// x 2^n in f32, rounded once, for x near 1 and n, a float and an integer, in
-  /// [-160, 146].
-  Value scale(Value x, Value number, Value n) {
+  /// x 2^n, rounded once; `shifted` as of `powerOf`. Null where the machine has
+  /// no instruction for it.
+  Value scale(Value x, Value shifted, Value n) {
+    if (!scales)
+      return {};
     auto call = [&](StringRef intrinsic, ValueRange operands) {
       return LLVM::CallIntrinsicOp::create(builder, loc, x.getType(),
                                            builder.getStringAttr(intrinsic),
@@ -150,23 +147,53 @@ struct Steps {
           .getResults();
     };
     auto vector = dyn_cast<VectorType>(x.getType());
-    if (scales && vector && vector.getShape() == ArrayRef<int64_t>{16}) {
-      // Takes the power as a float; all lanes, the rounding that is set.
-      Value all = make<arith::ConstantOp>(builder.getI16IntegerAttr(-1));
-      Value rounding = make<arith::ConstantOp>(builder.getI32IntegerAttr(4));
-      return call("llvm.x86.avx512.mask.scalef.ps.512",
-                  {x, number, x, all, rounding});
-    }
-    if (scales)
-      return call("llvm.ldexp", {x, n});
+    if (!vector || vector.getShape() != ArrayRef<int64_t>{16})
+      return call("llvm.ldexp", {x, sar(shl(bits(shifted), 23), 23)});
+    // Takes the power as a float; all lanes, the rounding that is set.
+    Value all = make<arith::ConstantOp>(builder.getI16IntegerAttr(-1));
+    Value rounding = make<arith::ConstantOp>(builder.getI32IntegerAttr(4));
+    return call("llvm.x86.avx512.mask.scalef.ps.512", {x, n, x, all, rounding});
+  }
+  /// 2^n, n where a float has its exponent; n from -127, for 0, to 128, for
+  /// infinity.
+  Value powerOf2(Value n, int64_t bias = 127) {
+    return fromBits(iadd(n, bias << 23), builder.getF32Type());
+  }
+
+  Value exp(Value x) {
+    // The limits are beyond underflow and overflow.
+    auto [shifted, n] = powerOf(x, -110, 100);
+    Value r = fma(n, -0.693145751953125, x);
+    r = fma(n, -1.42860682030941723e-6, r);
+    Value fraction =
+        polynomial(r, {1, 1, 4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
+                       8.368780622e-03, 1.381446475e-03});
+    if (Value scaled = scale(fraction, shifted, n))
+      return scaled;
     // Two factors, as 2^n alone can be too large or too small; the first
     // product is exact.
-    Value half = sar(n, 1);
-    Value other = make<arith::SubIOp>(n, half);
-    auto power = [&](Value n) {
-      return fromBits(shl(iadd(n, 127), 23), builder.getF32Type());
-    };
-    return mul(mul(x, power(half)), power(other));
+    Value exponent = shl(bits(shifted), 23);
+    Value half = iand(sar(exponent, 1), -(1 << 23));
+    Value other = make<arith::SubIOp>(exponent, half);
+    return mul(mul(fraction, powerOf2(half)), powerOf2(other));
+  }
+
+  /// e^x for what is added to 1 or more, where numbers below e^-87 vanish.
+  Value expBesideOne(Value x) {
+    auto [shifted, n] = powerOf(x, -87.5, 89);
+    Value r = fma(n, -0.69314718055994530942, x);
+    SmallVector<double> c = {1,
+                             9.999997037e-01,
+                             4.999914276e-01,
+                             1.666764394e-01,
+                             4.189885135e-02,
+                             8.290143996e-03};
+    if (scales)
+      return scale(polynomial(r, c), shifted, n);
+    // One factor, 2^(n - 1), which is normal up to n = 128, and 0 for -126.
+    for (double &coefficient : c)
+      coefficient *= 2;
+    return mul(polynomial(r, c), powerOf2(shl(bits(shifted), 23), 126));
   }
 
   Value log(Value x) {
@@ -203,7 +230,7 @@ struct Steps {
                        2.166634505e-02, -8.091964384e-03, 2.064662036e-03});
     Value small = fma(mul(x, z), tail, x);
     // 1 - 2 / (e^2|x| + 1), with the sign of x.
-    Value e = exp(add(size, size));
+    Value e = expBesideOne(add(size, size));
     Value large = sub(number(x, 1), div(number(x, 2), add(e, 1)));
     large = make<math::CopySignOp>(large, x);
     return select(less(size, 0.625), small, large);
@@ -223,7 +250,7 @@ struct Steps {
         polynomial(cut, {-1.880402304e-04, 1.129578424e+00, 6.332198931e-01,
                          1.084185773e-01, -2.520825674e-02, 4.204561874e-03,
                          -4.413363770e-04, 2.168684995e-05});
-    Value large = sub(number(x, 1), exp(make<arith::NegFOp>(q)));
+    Value large = sub(number(x, 1), expBesideOne(make<arith::NegFOp>(q)));
     large = make<math::CopySignOp>(large, x);
     return select(less(size, 1.0), small, large);
   }
@@ -420,6 +447,23 @@ struct ExpandF32 : OpRewritePattern<Op> {
   }
 };
 
+struct ExpandExp : OpRewritePattern<math::ExpOp> {
+  ExpandExp(MLIRContext *context, bool scales)
+      : OpRewritePattern(context), scales(scales) {}
+  bool scales;
+  LogicalResult matchAndRewrite(math::ExpOp op,
+                                PatternRewriter &rewriter) const final {
+    if (!getElementTypeOrSelf(op.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "expected f32");
+    Steps steps{rewriter, op.getLoc(), scales};
+    Value x = op.getOperand();
+    bool isRough =
+        bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn);
+    rewriter.replaceOp(op, isRough ? steps.expBesideOne(x) : steps.exp(x));
+    return success();
+  }
+};
+
 /// The larger (smaller) of two, NaN where either is, in three instructions; of
 /// zeros the second. What LLVM makes of these ops also orders the signs of
 /// zeros, for twice the time.
@@ -460,6 +504,22 @@ struct ExpandTruncation : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
+/// An integer as bf16 or an 8-bit float, from f64, which has it exactly.
+template <typename Op>
+struct ExpandFromInteger : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const final {
+    auto to = cast<FloatType>(getElementTypeOrSelf(op.getType()));
+    if (to.getWidth() > 16 || to.isF16())
+      return rewriter.notifyMatchFailure(op, "the machine does this");
+    Value wide = Op::create(rewriter, op.getLoc(),
+                            withElement(op.getType(), rewriter.getF64Type()),
+                            op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), wide);
+    return success();
+  }
+};
+
 struct ExpandExtension : OpRewritePattern<arith::ExtFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(arith::ExtFOp op,
@@ -480,7 +540,6 @@ struct ExpandExtension : OpRewritePattern<arith::ExtFOp> {
   }
 };
 
-Value expandExp(Steps s, ValueRange v) { return s.exp(v[0]); }
 Value expandLog(Steps s, ValueRange v) { return s.log(v[0]); }
 Value expandTanh(Steps s, ValueRange v) { return s.tanh(v[0]); }
 Value expandErf(Steps s, ValueRange v) { return s.erf(v[0]); }
@@ -492,11 +551,13 @@ Value expandPow(Steps s, ValueRange v) { return s.pow(v[0], v[1]); }
 void sheaf::cpu::populateExpandMathPatterns(RewritePatternSet &patterns,
                                             bool scales) {
   patterns.add<
-      ExpandF32<math::ExpOp, expandExp>, ExpandF32<math::LogOp, expandLog>,
+      ExpandExp, ExpandF32<math::LogOp, expandLog>,
       ExpandF32<math::TanhOp, expandTanh>, ExpandF32<math::ErfOp, expandErf>,
       ExpandF32<math::SinOp, expandSin>, ExpandF32<math::CosOp, expandCos>,
       ExpandF32<math::PowFOp, expandPow>>(patterns.getContext(), scales);
   patterns.add<ExpandExtreme<arith::MaximumFOp, arith::CmpFPredicate::OGT>,
                ExpandExtreme<arith::MinimumFOp, arith::CmpFPredicate::OLT>,
-               ExpandTruncation, ExpandExtension>(patterns.getContext());
+               ExpandFromInteger<arith::SIToFPOp>,
+               ExpandFromInteger<arith::UIToFPOp>, ExpandTruncation,
+               ExpandExtension>(patterns.getContext());
 }

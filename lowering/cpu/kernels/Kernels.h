@@ -54,8 +54,8 @@ inline constexpr int64_t kStreamedBytes = 16 << 20;
 /// Says why with an error on failure; the function is then unchanged.
 /// `vectorBytes` is the width of the target's vector registers, 64, 32 or 16. A
 /// result of `streamedBytes` is stored past the caches where it comes of
-/// reductions along rows: it would push out of them what is needed sooner, and
-/// be read into them first.
+/// reductions along rows or is the only one: it would push out of them what is
+/// needed sooner, and be read into them first.
 mlir::FailureOr<mlir::func::FuncOp>
 lowerKernel(mlir::func::FuncOp kernel, int64_t vectorBytes = 64,
             int64_t streamedBytes = kStreamedBytes);

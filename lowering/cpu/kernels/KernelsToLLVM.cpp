@@ -12,6 +12,7 @@
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
@@ -44,6 +45,29 @@ void addConversions(OpPassManager &pm) {
   pm.addPass(createReconcileUnrealizedCastsPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+}
+
+/// Makes bf16 i16, which after the expansion of casts is only moved: LLVM
+/// selects and copies some of it through f32, with a call of a library, where
+/// the machine has no bf16.
+void moveBF16AsIntegers(ModuleOp module) {
+  Type i16 = IntegerType::get(module.getContext(), 16);
+  AttrTypeReplacer replacer;
+  replacer.addReplacement([&](BFloat16Type) { return i16; });
+  replacer.addReplacement([&](FloatAttr number) -> std::optional<Attribute> {
+    if (!number.getType().isBF16())
+      return std::nullopt;
+    return IntegerAttr::get(i16, number.getValue().bitcastToAPInt());
+  });
+  replacer.addReplacement(
+      [&](DenseElementsAttr numbers) -> std::optional<Attribute> {
+        if (!numbers.getElementType().isBF16())
+          return std::nullopt;
+        return numbers.bitcast(i16);
+      });
+  replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true,
+                                        /*replaceLocs=*/false,
+                                        /*replaceTypes=*/true);
 }
 
 struct KernelInfo {
@@ -135,6 +159,7 @@ LogicalResult sheaf::cpu::lowerKernelsToLLVM(ModuleOp module,
   addConversions(pm);
   if (failed(pm.run(module)))
     return failure();
+  moveBF16AsIntegers(module);
   for (const KernelInfo &info : kernels)
     addEntry(module, info);
   return success();

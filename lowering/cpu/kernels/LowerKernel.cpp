@@ -42,7 +42,16 @@ static LogicalResult decompose(func::FuncOp function, std::string &error) {
       return success();
     for (DecomposableOpInterface op : composites) {
       rewriter.setInsertionPoint(op);
+      Operation *before = op->getPrevNode();
       SmallVector<Value> values = op.decompose(rewriter);
+      if (isa<SoftmaxOp, CrossEntropyOp>(op)) {
+        Block::iterator first =
+            before ? ++Block::iterator(before) : op->getBlock()->begin();
+        for (Operation &part : llvm::make_range(first, Block::iterator(op)))
+          if (auto max = dyn_cast<ReduceOp>(part);
+              max && max.getKind() == ReduceKind::Max)
+            max->setAttr(kShiftAttr, rewriter.getUnitAttr());
+      }
       if (values.size() != op->getNumResults()) {
         error = ("'" + op->getName().getStringRef() + "' has no decomposition")
                     .str();
@@ -114,6 +123,29 @@ static void shareExponentials(func::FuncOp function) {
     second.erase();
     if (difference.use_empty())
       difference.erase();
+  });
+}
+
+/// Marks exponentials of x - max(x) that are only summed: the sum is 1 or more,
+/// or 0 where x is -infinity throughout.
+static void markSummedExponentials(func::FuncOp function) {
+  function.walk([](ExpOp exp) {
+    auto difference = exp.getInput().getDefiningOp<SubOp>();
+    if (!difference)
+      return;
+    Value shifted = shiftedFrom(difference.getRhs());
+    auto max =
+        view(shifted ? shifted : difference.getRhs()).getDefiningOp<ReduceOp>();
+    if (!max || max.getKind() != ReduceKind::Max ||
+        max.getInput() != difference.getLhs())
+      return;
+    for (Operation *user : exp->getUsers()) {
+      auto sum = dyn_cast<ReduceOp>(user);
+      if (!sum || sum.getKind() != ReduceKind::Sum ||
+          sum.getDims() != max.getDims())
+        return;
+    }
+    exp->setAttr(kSummedAttr, UnitAttr::get(exp.getContext()));
   });
 }
 
@@ -258,6 +290,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
     DominanceInfo dominance;
     eliminateCommonSubExpressions(rewriter, dominance, source);
     shareExponentials(source);
+    markSummedExponentials(source);
   }
   FailureOr<Strategy> strategy = chooseStrategy(source, error);
   if (failed(strategy))

@@ -22,6 +22,14 @@ namespace sheaf::cpu {
 /// also set how much of a row is read at once.
 inline constexpr int64_t kLanes = 16, kColumnLanes = 64;
 
+/// On an nn.exp whose results are only added to 1 or more.
+inline constexpr llvm::StringLiteral kSummedAttr = "cpu.summed";
+
+/// On an nn.reduce max of which only exponentials of differences to its
+/// elements are used, so that it need not be NaN where one of them is: they are
+/// then.
+inline constexpr llvm::StringLiteral kShiftAttr = "cpu.shift";
+
 inline mlir::RankedTensorType tensorOf(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }

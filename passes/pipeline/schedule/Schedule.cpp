@@ -70,8 +70,9 @@ std::string Action::str() const {
   default:
     break;
   }
-  std::string text = std::string(nameOf(kind)) + "(" + task.str() + "#" +
-                     std::to_string(value);
+  std::string text = std::string(nameOf(kind)) + "(" + task.str();
+  if (value > 0)
+    text += "#" + std::to_string(value);
   if (peer >= 0)
     text += ",r" + std::to_string(peer);
   return text + ")";
@@ -154,22 +155,53 @@ Pipeline makeChain(std::vector<Stage> stages, ChainBytes bytes, Link link) {
   return pipeline;
 }
 
-int32_t boundaryValue(const Pipeline &pipeline, Part part, int32_t stage) {
-  int32_t found = -1;
+ValueIndex::ValueIndex(const Pipeline &pipeline)
+    : stages(static_cast<int32_t>(pipeline.stages.size())),
+      produced(pipeline.stages.size() * 4), read(pipeline.stages.size() * 4) {
+  auto put = [&](std::vector<std::vector<int32_t>> &lists, Part part,
+                 int32_t stage, int32_t value) {
+    // Readers may be listed twice.
+    std::vector<int32_t> &list = lists[at(part, stage)];
+    if (list.empty() || list.back() != value)
+      list.push_back(value);
+  };
   for (size_t i = 0; i < pipeline.values.size(); ++i) {
     const Value &value = pipeline.values[i];
-    if (value.part != part || value.stage != stage)
-      continue;
-    bool leaves = false;
-    for (const Use &use : value.uses)
-      leaves |= use.stage != stage;
-    if (!leaves)
-      continue;
-    if (found >= 0)
-      return -1;
-    found = static_cast<int32_t>(i);
+    auto number = static_cast<int32_t>(i);
+    numbers.push_back(
+        static_cast<int32_t>(produced[at(value.part, value.stage)].size()));
+    put(produced, value.part, value.stage, number);
+    bool leaves = value.uses.empty();
+    for (Use use : value.uses) {
+      put(read, use.part, use.stage, number);
+      // Within one action B there is no buffer.
+      bool isWithin = value.part != Part::Forward && use.stage == value.stage;
+      leaves |= !isWithin;
+      if (use.part != Part::Forward && !isWithin)
+        put(read, Part::Backward, use.stage, number);
+    }
+    if (value.part != Part::Forward && leaves)
+      put(produced, Part::Backward, value.stage, number);
   }
-  return found;
+}
+
+const std::vector<int32_t> &ValueIndex::producedBy(Part part,
+                                                   int32_t stage) const {
+  return produced[at(part, stage)];
+}
+
+const std::vector<int32_t> &ValueIndex::readBy(Part part, int32_t stage) const {
+  return read[at(part, stage)];
+}
+
+int32_t ValueIndex::of(const Action &action) const {
+  if (action.value < 0 || action.task.stage < 0 ||
+      action.task.stage >= stages || action.task.part == Part::Backward)
+    return -1;
+  const std::vector<int32_t> &list =
+      produced[at(action.task.part, action.task.stage)];
+  return static_cast<size_t>(action.value) < list.size() ? list[action.value]
+                                                         : -1;
 }
 
 } // namespace sheaf::schedule

@@ -98,7 +98,8 @@ struct Action {
   Task task;
   /// The second half of a FusedPair.
   Task other;
-  /// Send to Free: an index into `Pipeline::values`; else -1.
+  /// Send to Free: which of the values of that producer, counted in the order
+  /// of `Pipeline::values`; else -1. In a chain, 0 crosses the boundary.
   int32_t value = -1;
   /// Send, Receive, WaitSend, WaitReceive: the rank at the other end; else -1.
   int32_t peer = -1;
@@ -126,7 +127,8 @@ struct Action {
            other == action.other && value == action.value &&
            peer == action.peer;
   }
-  /// As in schedule text: `3F0`, `(3F4|4B1)`, `send(3F0,r1)`, `free(3F0)`.
+  /// As in schedule text: `3F0`, `(3F4|4B1)`, `send(3F0,r1)`, `free(3F0#2)`;
+  /// value 0 of a producer is written without a number.
   std::string str() const;
 };
 
@@ -231,9 +233,30 @@ struct ChainBytes {
 Pipeline makeChain(std::vector<Stage> stages, ChainBytes bytes = {},
                    Link link = {});
 
-/// The value of `part` of `stage` that has a use in another stage, if it is the
-/// only one; -1 otherwise. In a chain: what crosses the boundary.
-int32_t boundaryValue(const Pipeline &pipeline, Part part, int32_t stage);
+/// The values of a pipeline by producer, and by reader.
+class ValueIndex {
+public:
+  explicit ValueIndex(const Pipeline &pipeline);
+
+  /// Indices into `Pipeline::values`, ascending. A Backward produces and reads
+  /// what both its halves do, but for what they hand to each other.
+  const std::vector<int32_t> &producedBy(Part part, int32_t stage) const;
+  const std::vector<int32_t> &readBy(Part part, int32_t stage) const;
+
+  /// The value that a Send, Receive, wait or Free means; -1 where there is
+  /// none.
+  int32_t of(const Action &action) const;
+  /// Which of its producer's values it is.
+  int32_t numberOf(int32_t value) const { return numbers[value]; }
+
+private:
+  size_t at(Part part, int32_t stage) const {
+    return static_cast<size_t>(stage) * 4 + static_cast<size_t>(part);
+  }
+  int32_t stages;
+  std::vector<std::vector<int32_t>> produced, read;
+  std::vector<int32_t> numbers;
+};
 
 } // namespace sheaf::schedule
 

@@ -50,16 +50,14 @@ func.func @gelu(%x: tensor<4xf32>) -> tensor<4xf32> {
 // CHECK-LABEL: func.func @gelu_tanh(
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<{{[^,]*}}>
 // CHECK-NEXT: %[[V0:.*]] = nn.mul %[[X]], %[[X]] : tensor<4xf64>
-// CHECK-NEXT: %[[V1:.*]] = nn.constant dense<-0.071354816272600249> : tensor<f64>
+// CHECK-NEXT: %[[V1:.*]] = nn.constant dense<0.071354816272600249> : tensor<f64>
 // CHECK-NEXT: %[[V2:.*]] = nn.mul %[[V0]], %[[V1]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V3:.*]] = nn.constant dense<-1.5957691216057308> : tensor<f64>
+// CHECK-NEXT: %[[V3:.*]] = nn.constant dense<1.5957691216057308> : tensor<f64>
 // CHECK-NEXT: %[[V4:.*]] = nn.add %[[V2]], %[[V3]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
 // CHECK-NEXT: %[[V5:.*]] = nn.mul %[[X]], %[[V4]] : tensor<4xf64>
-// CHECK-NEXT: %[[V6:.*]] = nn.exp %[[V5]] : tensor<4xf64>
-// CHECK-NEXT: %[[V7:.*]] = nn.constant dense<1.000000e+00> : tensor<f64>
-// CHECK-NEXT: %[[V8:.*]] = nn.add %[[V6]], %[[V7]] : (tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
-// CHECK-NEXT: %[[V9:.*]] = nn.div %[[X]], %[[V8]] : tensor<4xf64>
-// CHECK-NEXT: return %[[V9]]
+// CHECK-NEXT: %[[V6:.*]] = nn.sigmoid %[[V5]] : tensor<4xf64>
+// CHECK-NEXT: %[[V7:.*]] = nn.mul %[[X]], %[[V6]] : tensor<4xf64>
+// CHECK-NEXT: return %[[V7]]
 func.func @gelu_tanh(%x: tensor<4xf64>) -> tensor<4xf64> {
   %0 = nn.gelu_tanh %x : tensor<4xf64>
   return %0 : tensor<4xf64>

@@ -126,6 +126,27 @@ func.func @large_rows(%x: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> attrib
 
 // -----
 
+// So does the only result of an elementwise kernel; one with several, such as an
+// optimizer that works in place, stores as usual.
+// CHECK-LABEL: func.func @large(
+// CHECK: vector.store {{.*}} {alignment = 64 : i64, nontemporal = true}
+// CHECK: return
+func.func @large(%x: tensor<4096x1024xf32>, %y: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> attributes {exec.kernel} {
+  %0 = nn.add %x, %y : tensor<4096x1024xf32>
+  return %0 : tensor<4096x1024xf32>
+}
+
+// CHECK-LABEL: func.func @large_two(
+// CHECK-NOT: nontemporal
+// CHECK: return
+func.func @large_two(%x: tensor<4096x1024xf32>, %y: tensor<4096x1024xf32>) -> (tensor<4096x1024xf32>, tensor<4096x1024xf32>) attributes {exec.kernel} {
+  %0 = nn.add %x, %y : tensor<4096x1024xf32>
+  %1 = nn.mul %x, %y : tensor<4096x1024xf32>
+  return %0, %1 : tensor<4096x1024xf32>, tensor<4096x1024xf32>
+}
+
+// -----
+
 // A smaller one is left where the next kernel finds it.
 // CHECK-LABEL: func.func @small_rows(
 // CHECK-NOT: nontemporal
@@ -158,19 +179,19 @@ func.func @loss_and_gradient(%x: tensor<64x512xf32>, %t: tensor<64xi32>, %g: ten
 
 // -----
 
-// Sums of blocks of rows: an item goes through its rows as they lie, eight at a time,
-// the sums in the result, and fetches the next eight.
+// Sums of blocks of rows: an item goes through its rows as they lie, two at a time, the
+// sums in the result, and fetches the next two.
 // CHECK-LABEL: func.func @sum_blocks(
 // CHECK-SAME: exec.extent = 32 : i64
 // CHECK: scf.for
 // CHECK: scf.for {{.*}} {
-// CHECK-COUNT-8: memref.prefetch
-// CHECK-COUNT-8: arith.addf {{.*}} : vector<16xf32>
+// CHECK-COUNT-2: memref.prefetch
+// CHECK-COUNT-2: arith.addf {{.*}} : vector<16xf32>
 // CHECK: vector.store
 // CHECK: scf.for
 // CHECK: scf.for
 // CHECK: vector.load
-// CHECK-COUNT-8: arith.addf {{.*}} : vector<16xf32>
+// CHECK-COUNT-2: arith.addf {{.*}} : vector<16xf32>
 // CHECK: vector.store
 // CHECK: return
 func.func @sum_blocks(%x: tensor<32x16x128xf32>) -> tensor<32x128xf32> attributes {exec.kernel} {
