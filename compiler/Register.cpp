@@ -21,6 +21,7 @@
 #include "passes/precision/Passes.h"
 #include "passes/recompute/Passes.h"
 #include "passes/sharding/Passes.h"
+#include "passes/stages/Passes.h"
 #include "passes/step/Passes.h"
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
@@ -47,6 +48,7 @@ void sheaf::registerSheafPasses() {
   registerPrecisionPasses();
   registerRecomputePasses();
   registerShardingPasses();
+  registerStagesPasses();
   registerStepPasses();
   registerDistToNNPasses();
   registerCheckRulesPasses();
