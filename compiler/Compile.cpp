@@ -12,8 +12,11 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/pipeline/schedule/Text.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
+#include "passes/stages/Plan.h"
+#include "passes/step/Flops.h"
 #include "runtime/include/sheaf/abi.h"
 #include "support/Version.h"
 #include "support/WriteFile.h"
@@ -66,6 +69,12 @@ private:
   LogicalResult runPasses(StringRef name, const Twine &pipeline) {
     return phases.run(module, name, pipeline);
   }
+  /// How many ranks stand along the pipeline, and the options of the passes
+  /// that make what they run; 1 where there is none.
+  int64_t pipelinePlaces();
+  FailureOr<schedule::Schedule> makeSchedule();
+  LogicalResult cutStages();
+  LogicalResult makePrograms();
   LogicalResult makeStep();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
@@ -83,6 +92,74 @@ private:
 };
 
 } // namespace
+
+int64_t Compilation::pipelinePlaces() {
+  for (auto &[axis, size] : options.mesh)
+    if (axis == "pp")
+      return size;
+  if (auto mesh = dist::getMesh(module))
+    for (auto axis : mesh.getAxes().getAsRange<dist::MeshAxisAttr>())
+      if (axis.getName() == "pp")
+        return axis.getSize();
+  // Below floor 3.
+  if (auto mesh = module->getAttrOfType<ArrayAttr>(exec::kMeshAttr))
+    for (auto axis : mesh.getAsRange<ArrayAttr>())
+      if (cast<StringAttr>(axis[0]).getValue() == "pp")
+        return cast<IntegerAttr>(axis[1]).getInt();
+  return 1;
+}
+
+/// What each rank of the pipeline computes when; the step is on floor 2.
+FailureOr<schedule::Schedule> Compilation::makeSchedule() {
+  int64_t microbatches = 1;
+  module.walk([&](nn::MicrobatchesOp loop) { microbatches = loop.getCount(); });
+  llvm::Expected<schedule::Schedule> plan = stages::makeSchedule(
+      options.pipeline, pipelinePlaces(), options.chunks, microbatches);
+  if (!plan)
+    return LogicalResult(module.emitError("--pipeline=")
+                         << options.pipeline << ": "
+                         << llvm::toString(plan.takeError()));
+  return *plan;
+}
+
+/// The step with its microbatch body in stage parts.
+LogicalResult Compilation::cutStages() {
+  if (pipelinePlaces() < 2)
+    return success();
+  if (!isTraining())
+    return module.emitError("has no @loss, and --mesh has pp=")
+           << pipelinePlaces()
+           << ": a pipeline runs a training step, expected a model with @loss, "
+              "or dp and tp alone";
+  FailureOr<schedule::Schedule> plan = makeSchedule();
+  if (failed(plan))
+    return failure();
+  bool isSplit = false;
+  for (const auto &line : plan->ranks)
+    for (const schedule::Action &action : line)
+      for (const schedule::Task &task : {action.task, action.other})
+        isSplit |=
+            task.stage >= 0 && (task.part == schedule::Part::InputGradient ||
+                                task.part == schedule::Part::WeightGradient);
+  std::string layers;
+  for (int64_t count : options.stageLayers)
+    layers += (layers.empty() ? " layers=" : ",") + std::to_string(count);
+  return runPasses("stages", Twine("pipe-cut-stages{stages=") +
+                                 Twine(plan->stages()) +
+                                 " split=" + (isSplit ? "true" : "false") +
+                                 layers + "},symbol-dce,canonicalize");
+}
+
+/// The program of each rank of the pipeline.
+LogicalResult Compilation::makePrograms() {
+  if (pipelinePlaces() < 2)
+    return success();
+  bool isFused = options.codegen.optLevel > 0;
+  return runPasses("programs",
+                   Twine(isFused ? "nn-accumulate-in-layers,symbol-dce," : "") +
+                       "pipe-make-programs{schedule='" + options.pipeline +
+                       "' chunks=" + Twine(options.chunks) + "},symbol-dce");
+}
 
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
@@ -118,7 +195,8 @@ LogicalResult Compilation::makeStep() {
                           "nn-recompute{policy=" + options.recompute + "}"))) ||
         failed(runPasses("accumulate",
                          "nn-accumulate{function=loss microbatches=" +
-                             Twine(options.microbatches) + "}")) ||
+                             Twine(options.microbatches) +
+                             (pipelinePlaces() > 1 ? " loop=true}" : "}"))) ||
         failed(runPasses("optimizer",
                          "nn-add-optimizer{kind=" + options.optimizer +
                              scalars + "},nn-add-initializer")) ||
@@ -138,8 +216,12 @@ LogicalResult Compilation::makeStep() {
   if (options.wide && failed(runPasses("widen", "nn-convert-floats{to=f64}")))
     return failure();
   return failure(
-      failed(runPasses("simplify", "symbol-dce,canonicalize,cse,symbol-dce")) ||
-      failed(phases.at("step")));
+      // What a cut may call is there until it is made.
+      failed(runPasses("simplify",
+                       pipelinePlaces() > 1
+                           ? "canonicalize,cse"
+                           : "symbol-dce,canonicalize,cse,symbol-dce")) ||
+      failed(cutStages()) || failed(phases.at("step")));
 }
 
 /// Floor 2 to floor 3: what one device of the mesh does.
@@ -186,12 +268,25 @@ LogicalResult Compilation::makeDevice() {
 
 /// Bytes of a device by kind, of the placed entry.
 static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
-                                        StringRef name) {
+                                        const llvm::json::Object *entry) {
   llvm::json::Object memory;
-  const llvm::json::Object *entry =
-      manifest.getObject("entries")->getObject(name);
   if (!entry)
     return memory;
+  // Of the device that needs most.
+  if (const llvm::json::Array *stages = entry->getArray("stages")) {
+    int64_t most = -1;
+    for (const llvm::json::Value &stage : *stages) {
+      llvm::json::Object own = explainMemory(manifest, stage.getAsObject());
+      int64_t all = 0;
+      for (auto &[kind, bytes] : own)
+        all += *bytes.getAsInteger();
+      if (all > most) {
+        most = all;
+        memory = std::move(own);
+      }
+    }
+    return memory;
+  }
   auto add = [&](StringRef kind, int64_t bytes) {
     memory[kind] = memory.getInteger(kind).value_or(0) + bytes;
   };
@@ -211,6 +306,12 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
   for (auto &[kind, bytes] : *entry->getObject("arena"))
     add(kind, *bytes.getAsInteger());
   return memory;
+}
+
+static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
+                                        StringRef name) {
+  return explainMemory(manifest,
+                       manifest.getObject("entries")->getObject(name));
 }
 
 /// Without its shardings a program is that of one device.
@@ -321,6 +422,8 @@ LogicalResult Compilation::makeExec() {
       failed(runPasses("reductions", "nn-decompose{ops=route},"
                                      "func.func(cpu-split-reductions)")))
     return failure();
+  if (failed(makePrograms()))
+    return failure();
   if (options.codegen.optLevel > 0 &&
       failed(runPasses("fuse",
                        Twine("nn-accumulate-in-layers,symbol-dce,"
@@ -376,7 +479,7 @@ static Floor floorAfter(StringRef phase) {
       .Cases({"at-model", "inline", "differentiate", "at-gradients",
               "recompute", "accumulate", "optimizer", "evaluation"},
              Floor::Model)
-      .Cases({"widen", "simplify", "at-step"}, Floor::Step)
+      .Cases({"widen", "simplify", "stages", "at-step"}, Floor::Step)
       .Cases({"strategy", "propagate", "partition", "collectives", "at-device"},
              Floor::Device)
       .Cases({"kernels", "host", "at-llvm", "machine"}, Floor::LLVM)
@@ -592,47 +695,11 @@ static Floor floorOf(ModuleOp module) {
 }
 
 /// Products of the forward pass, times three for the step: the usual count of
-/// model FLOPs (causal attention counts the half that is visible).
-static double countFlops(ModuleOp module) {
+/// model FLOPs.
+static double countStepFlops(ModuleOp module) {
   SymbolTable symbols(module);
-  std::function<double(func::FuncOp)> count = [&](func::FuncOp function) {
-    double flops = 0;
-    function.walk([&](Operation *op) {
-      if (auto call = dyn_cast<func::CallOp>(op)) {
-        if (auto callee = symbols.lookup<func::FuncOp>(call.getCallee()))
-          flops += count(callee);
-      } else if (auto einsum = dyn_cast<nn::EinsumOp>(op)) {
-        llvm::SmallDenseMap<char, double> sizes;
-        StringRef left = einsum.getEquation().split("->").first;
-        SmallVector<StringRef> operands;
-        left.split(operands, ',');
-        for (auto [letters, value] :
-             llvm::zip_equal(operands, einsum.getInputs()))
-          for (auto [i, letter] : llvm::enumerate(letters))
-            sizes[letter] =
-                cast<RankedTensorType>(value.getType()).getDimSize(i);
-        double product = operands.size() == 2 ? 2 : 0;
-        for (auto &entry : sizes)
-          product *= entry.second;
-        flops += product;
-      } else if (auto product = dyn_cast<nn::GroupedMatmulOp>(op)) {
-        // Of as many rows as there can be.
-        RankedTensorType rows = product.getRows().getType();
-        flops += 2.0 * double(rows.getNumElements()) *
-                 double(product.getType().getShape().back());
-      } else if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
-        RankedTensorType q = attention.getQuery().getType();
-        RankedTensorType v = attention.getValue().getType();
-        double pairs = double(q.getDimSize(0)) * q.getDimSize(1) *
-                       q.getDimSize(2) * v.getDimSize(1);
-        flops += (attention.getCausal() ? 1.0 : 2.0) * pairs *
-                 (q.getDimSize(3) + v.getDimSize(3));
-      }
-    });
-    return flops;
-  };
   auto loss = symbols.lookup<func::FuncOp>("loss");
-  return loss ? 3 * count(loss) : 0;
+  return loss ? 3 * countFlops(loss, symbols) : 0;
 }
 
 /// What the passes take for granted of a program on tensors.
@@ -764,7 +831,7 @@ void Compilation::annotate() {
   // More than 64 bits hold where a step takes millions of tokens.
   llvm::APSInt flops(128, /*isUnsigned=*/false);
   bool isExact;
-  llvm::APFloat(countFlops(module))
+  llvm::APFloat(countStepFlops(module))
       .convertToInteger(flops, llvm::APFloat::rmTowardZero, &isExact);
   module->setAttr(kFlopsAttr,
                   builder.getIntegerAttr(builder.getIntegerType(128), flops));
@@ -804,6 +871,10 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
   if (floor > Floor::Step && phases.resumedAfter().empty())
     return module.emitError("is the program of one device already; give ")
            << names << " with the model or the step";
+  if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
+    return module.emitError("has no pipeline, which --pipeline or "
+                            "--stage-layers would tell what to do: expected "
+                            "--mesh with pp, such as --mesh=pp=2");
   if (options.mesh.empty() && !options.isMeshGiven && !dist::getMesh(module))
     return module.emitError("has no mesh, which ")
            << names
@@ -892,6 +963,20 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (options.emit == Floor::Step)
     return writeText(path);
+  if (options.emit == Floor::Schedule || options.emit == Floor::ScheduleCSV) {
+    if (pipelinePlaces() < 2)
+      return module.emitError("has no pipeline to schedule, expected --mesh "
+                              "with pp, such as --mesh=pp=2");
+    FailureOr<schedule::Schedule> plan = makeSchedule();
+    if (failed(plan))
+      return failure();
+    if (options.emit == Floor::Schedule)
+      return writeBytes(path, schedule::printText(*plan, true));
+    llvm::Expected<std::string> csv = schedule::printCSV(*plan, false);
+    if (!csv)
+      return module.emitError(llvm::toString(csv.takeError()));
+    return writeBytes(path, *csv);
+  }
   llvm::json::Array collectives, conflicts;
   llvm::json::Object whole;
   // What a device's share is a share of. A body that is written for a device

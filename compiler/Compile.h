@@ -25,7 +25,18 @@ void registerSheafDialects(mlir::DialectRegistry &registry);
 void registerSheafPasses();
 
 /// What the driver can print.
-enum class Floor { Model, Step, Device, Exec, LLVM, Object, Artifact };
+enum class Floor {
+  Model,
+  Step,
+  Device,
+  /// The compute actions of each rank of the pipeline, as text and as CSV.
+  Schedule,
+  ScheduleCSV,
+  Exec,
+  LLVM,
+  Object,
+  Artifact
+};
 
 struct CompileOptions {
   Floor emit = Floor::Artifact;
@@ -45,6 +56,13 @@ struct CompileOptions {
   /// dp (0: all of them).
   int64_t zero = 0, zeroGroup = 0;
   bool sequenceParallel = false;
+  /// The schedule of the pipeline's stages over `pp`, and how many stages each
+  /// rank has where the schedule leaves that open.
+  std::string pipeline = "gpipe";
+  int64_t chunks = 2;
+  bool isPipelineGiven = false;
+  /// How many layers each stage has; empty: by cost.
+  std::vector<int64_t> stageLayers;
   /// Parameters of fewer bytes are not sharded by ZeRO.
   int64_t zeroMinBytes = 0;
   /// Whether ZeRO-3 gathers weights `again` for each use, or once a step

@@ -23,6 +23,7 @@
 #include "passes/precision/Passes.h"
 #include "passes/recompute/Passes.h"
 #include "passes/sharding/Passes.h"
+#include "passes/stages/Passes.h"
 #include "passes/step/Passes.h"
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
@@ -50,6 +51,7 @@ void sheaf::registerSheafPasses() {
   registerPrecisionPasses();
   registerRecomputePasses();
   registerShardingPasses();
+  registerStagesPasses();
   registerStepPasses();
   registerDistToNNPasses();
   registerCheckRulesPasses();

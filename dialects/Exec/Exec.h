@@ -23,6 +23,8 @@ namespace sheaf::exec {
 bool isMemory(mlir::Type type);
 /// The bytes of a buffer; an i1 element takes one.
 int64_t getBytes(mlir::MemRefType type);
+/// Whether a type is that of the handle of a transfer, tensor<i64>.
+bool isHandle(mlir::Type type);
 /// Every buffer starts at a multiple of this (SHEAF_ALIGNMENT of the C ABI).
 inline constexpr int64_t kAlignment = 64;
 inline int64_t alignUp(int64_t bytes) {
@@ -51,6 +53,9 @@ inline constexpr llvm::StringLiteral kReadCountAttr = "exec.read_count";
 /// say (the nn.param of a parameter, the value of a scalar; else unit) and a
 /// fourth where the buffer is a rank's part of a whole tensor: its layout.
 inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
+/// On a function of floor 3 to 5 that is public: ["step", 2], it is what the
+/// ranks at place 2 along the pipeline's axis run as the entry `step`.
+inline constexpr llvm::StringLiteral kPlaceAttr = "exec.place";
 /// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a
 /// mesh of N axes.
 inline constexpr llvm::StringLiteral kCoordinatesAttr = "exec.coordinates";

@@ -44,6 +44,12 @@ bool sheaf::exec::isMemory(Type type) {
          memory.getElementType().getIntOrFloatBitWidth() <= 64;
 }
 
+bool sheaf::exec::isHandle(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getRank() == 0 &&
+         tensor.getElementType().isInteger(64) && !tensor.getEncoding();
+}
+
 /// The buffers of an entry: an array of [kind, name] or [kind, name, more].
 static LogicalResult verifyEntry(Operation *op, Attribute value) {
   auto function = dyn_cast<func::FuncOp>(op);
@@ -84,6 +90,15 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
     if (!count || !count.getType().isInteger(64) || count.getInt() < 0)
       return op->emitOpError() << "has " << name << " = " << value
                                << ", expected an i64 of at least 0";
+  }
+  if (name == kPlaceAttr) {
+    auto place = dyn_cast<ArrayAttr>(value);
+    auto number = place && place.size() == 2 ? dyn_cast<IntegerAttr>(place[1])
+                                             : IntegerAttr();
+    if (!number || !isa<StringAttr>(place[0]) || number.getInt() < 0)
+      return op->emitOpError() << "has " << kPlaceAttr << " = " << value
+                               << ", expected the name of an entry and a "
+                                  "number, as [\"step\", 0]";
   }
   if (name == kTableAttr || name == kCollectivesAttr) {
     auto table = dyn_cast<ArrayAttr>(value);
@@ -379,4 +394,65 @@ LogicalResult CollectiveOp::verify() {
 
 LogicalResult TransferOp::verify() {
   return verifyTransfer(*this, getInput().getType(), getType());
+}
+
+/// What holds of an end of a transfer between two ranks.
+template <typename Op>
+static LogicalResult verifyPair(Op op) {
+  if (op.getSize() < 2 || op.getStride() < 1)
+    return op.emitOpError("has an axis of size ")
+           << op.getSize() << " and stride " << op.getStride()
+           << ", expected at least 2 and at least 1";
+  if (op.getPeer() < 0 || op.getPeer() >= op.getSize())
+    return op.emitOpError("has the peer ")
+           << op.getPeer() << ", expected a member of the group, 0 to "
+           << op.getSize() - 1;
+  return success();
+}
+
+void SendOp::build(OpBuilder &builder, OperationState &state, Value input,
+                   int64_t peer, int64_t size, int64_t stride,
+                   DictionaryAttr about) {
+  build(builder, state, RankedTensorType::get({}, builder.getI64Type()), input,
+        builder.getI64IntegerAttr(peer), builder.getI64IntegerAttr(size),
+        builder.getI64IntegerAttr(stride), about);
+}
+
+void ReceiveOp::build(OpBuilder &builder, OperationState &state, Type type,
+                      int64_t peer, int64_t size, int64_t stride,
+                      DictionaryAttr about) {
+  build(builder, state, RankedTensorType::get({}, builder.getI64Type()), type,
+        builder.getI64IntegerAttr(peer), builder.getI64IntegerAttr(size),
+        builder.getI64IntegerAttr(stride), about);
+}
+
+LogicalResult SendOp::verify() { return verifyPair(*this); }
+LogicalResult ReceiveOp::verify() { return verifyPair(*this); }
+
+static bool isHandleMemory(Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  return type.getRank() == 0 && type.getElementType().isInteger(64);
+}
+
+Value StartOp::getBuffer() {
+  return getKind() == Pair::Send ? getRead()[0] : getWritten()[0];
+}
+Value StartOp::getHandle() { return getWritten().back(); }
+
+LogicalResult StartOp::verify() {
+  bool sends = getKind() == Pair::Send;
+  if (getRead().size() != (sends ? 1 : 0) ||
+      getWritten().size() != (sends ? 1 : 2) || !isHandleMemory(getHandle()))
+    return emitOpError(sends ? "reads one buffer and writes the handle, "
+                               "memref<i64>"
+                             : "writes one buffer and the handle, memref<i64>");
+  return verifyPair(*this);
+}
+
+LogicalResult WaitOp::verify() {
+  if (getRead().size() + getWritten().size() != 2 || getRead().empty() ||
+      !isHandleMemory(getRead()[0]))
+    return emitOpError("reads the handle, memref<i64>, and reads or writes the "
+                       "buffer of the transfer");
+  return success();
 }

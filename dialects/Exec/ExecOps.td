@@ -328,4 +328,148 @@ def Exec_TransferOp : Exec_Op<"transfer", [Pure]> {
   let hasVerifier = 1;
 }
 
+// What two ranks of a group do.
+def Exec_Pair : I32EnumAttr<"Pair", "an end of a transfer between two ranks", [
+    I32EnumAttrCase<"Send", 6, "send">, I32EnumAttrCase<"Receive", 7, "receive">]> {
+  let cppNamespace = "::sheaf::exec";
+  let genSpecializedAttr = 0;
+}
+def Exec_PairAttr : EnumAttr<Exec_Dialect, Exec_Pair, "pair"> {
+  let assemblyFormat = "$value";
+}
+def Exec_HandleTensor : Type<
+  CPred<"::sheaf::exec::isHandle($_self)">,
+  "handle of a transfer, tensor<i64>", "::mlir::RankedTensorType">,
+  BuildableType<"::mlir::RankedTensorType::get({}, $_builder.getI64Type())">;
+
+def Exec_SendOp : Exec_Op<"send"> {
+  let summary = "starts to send a tensor to another rank";
+  let description = [{
+    To member `peer` of the group of one axis, of `size` places, by each of which the rank
+    grows by `stride`. Sends from one rank to another match its receives in their order.
+    The result is for `exec.wait_send`, until which the tensor may be read. `about` says
+    what it is: it goes to the manifest.
+
+    Example:
+
+    ```mlir
+    %h = exec.send %x to 1 size 4 stride 2 : tensor<8x16xf32>
+    exec.wait_send %h, %x : tensor<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Exec_Tensor:$input, Exec_I64:$peer, Exec_I64:$size, Exec_I64:$stride,
+                       OptionalAttr<DictionaryAttr>:$about);
+  let results = (outs Exec_HandleTensor:$handle);
+  let assemblyFormat = [{
+    $input `to` $peer `size` $size `stride` $stride (`about` $about^)? attr-dict `:` type($input)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Value":$input, "int64_t":$peer, "int64_t":$size,
+                                 "int64_t":$stride, "::mlir::DictionaryAttr":$about)>];
+  let hasVerifier = 1;
+}
+
+def Exec_WaitSendOp : Exec_Op<"wait_send"> {
+  let summary = "waits until a tensor has been sent";
+  let description = [{
+    Example:
+
+    ```mlir
+    %h = exec.send %x to 1 size 2 stride 1 : tensor<8x16xf32>
+    exec.wait_send %h, %x : tensor<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Exec_HandleTensor:$handle, Exec_Tensor:$input);
+  let assemblyFormat = "$handle `,` $input attr-dict `:` type($input)";
+}
+
+def Exec_ReceiveOp : Exec_Op<"receive"> {
+  let summary = "starts to receive a tensor from another rank";
+  let description = [{
+    From member `peer` of the group, as `exec.send` names it. The tensor may be read as
+    the result of `exec.wait_receive`.
+
+    Example:
+
+    ```mlir
+    %h, %started = exec.receive from 0 size 4 stride 2 : tensor<8x16xf32>
+    %x = exec.wait_receive %h, %started : tensor<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Exec_I64:$peer, Exec_I64:$size, Exec_I64:$stride,
+                       OptionalAttr<DictionaryAttr>:$about);
+  let results = (outs Exec_HandleTensor:$handle, Exec_Tensor:$result);
+  let assemblyFormat = [{
+    `from` $peer `size` $size `stride` $stride (`about` $about^)? attr-dict `:` type($result)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "int64_t":$peer, "int64_t":$size,
+                                 "int64_t":$stride, "::mlir::DictionaryAttr":$about)>];
+  let hasVerifier = 1;
+}
+
+def Exec_WaitReceiveOp : Exec_Op<"wait_receive", [AllTypesMatch<["started", "result"]>]> {
+  let summary = "waits until a tensor has come";
+  let description = [{
+    The result is the tensor that came, in the bytes where it landed.
+
+    Example:
+
+    ```mlir
+    %h, %started = exec.receive from 0 size 2 stride 1 : tensor<8x16xf32>
+    %x = exec.wait_receive %h, %started : tensor<8x16xf32>
+    ```
+  }];
+  let arguments = (ins Exec_HandleTensor:$handle, Exec_Tensor:$started);
+  let results = (outs Exec_Tensor:$result);
+  let assemblyFormat = "$handle `,` $started attr-dict `:` type($result)";
+}
+
+def Exec_StartOp : Exec_Op<"start", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
+  let summary = "starts a transfer between two ranks";
+  let description = [{
+    What `exec.send` and `exec.receive` do, on buffers. A send reads its buffer and writes
+    the handle, memref<i64>; a receive writes its buffer and the handle.
+
+    Example:
+
+    ```mlir
+    exec.start send reads(%x : memref<8x16xf32>) writes(%h : memref<i64>) peer 1 size 4 stride 2
+    exec.start receive writes(%y, %g : memref<8x16xf32>, memref<i64>) peer 0 size 4 stride 2
+    ```
+  }];
+  let arguments = (ins Exec_PairAttr:$kind, Variadic<Exec_Memory>:$read,
+                       Variadic<Exec_Memory>:$written, Exec_I64:$peer, Exec_I64:$size,
+                       Exec_I64:$stride, OptionalAttr<DictionaryAttr>:$about);
+  let assemblyFormat = [{
+    custom<Word>($kind) (`reads` `(` $read^ `:` type($read) `)`)?
+    `writes` `(` $written `:` type($written) `)` `peer` $peer `size` $size `stride` $stride
+    (`about` $about^)? attr-dict
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The buffer that is sent or received into.
+    ::mlir::Value getBuffer();
+    ::mlir::Value getHandle();
+  }];
+}
+
+def Exec_WaitOp : Exec_Op<"wait", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
+  let summary = "waits for a transfer between two ranks";
+  let description = [{
+    Reads the handle that `exec.start` wrote, and the buffer of a send; writes the buffer
+    of a receive. So a buffer lives as long as something is under way in it.
+
+    Example:
+
+    ```mlir
+    exec.wait reads(%h, %x : memref<i64>, memref<8x16xf32>)
+    exec.wait reads(%g : memref<i64>) writes(%y : memref<8x16xf32>)
+    ```
+  }];
+  let arguments = (ins Variadic<Exec_Memory>:$read, Variadic<Exec_Memory>:$written);
+  let assemblyFormat = [{
+    `reads` `(` $read `:` type($read) `)` (`writes` `(` $written^ `:` type($written) `)`)? attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
 #endif // SHEAF_EXEC_OPS_TD

@@ -72,6 +72,7 @@ public:
   FailureOr<int32_t> matmul(MatmulOp op);
   FailureOr<int32_t> groupedMatmul(GroupedMatmulOp op);
   FailureOr<int32_t> collective(CollectiveOp op);
+  FailureOr<int32_t> pair(StartOp op);
   /// The name of the description with that index.
   StringRef nameOf(int32_t index) { return names[index]; }
   ArrayRef<std::string> descriptions() { return names; }
@@ -90,6 +91,13 @@ private:
 
   int32_t addEntry(StringRef kind, const Twine &name, double flops,
                    double bytes, Location loc);
+  /// A SheafCollective; `op` says where it comes from and what it is about.
+  FailureOr<int32_t> addTransfer(Operation *op, StringRef key, MemRefType type,
+                                 DictionaryAttr about, int32_t kind,
+                                 int32_t reduction, ArrayRef<int64_t> sizes,
+                                 ArrayRef<int64_t> strides, int64_t cut,
+                                 int64_t join, int64_t peer,
+                                 std::optional<ArrayRef<int64_t>> targets);
   /// A constant struct; `fields` builds its fields in order.
   int32_t addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
                     function_ref<SmallVector<Value>(OpBuilder &)> fields);
@@ -430,29 +438,49 @@ FailureOr<int32_t> Descriptions::groupedMatmul(GroupedMatmulOp op) {
 
 FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
   auto type = cast<MemRefType>(op.getRead()[0].getType());
-  FailureOr<SheafType> element = transferType(op, type.getElementType());
-  if (failed(element))
-    return failure();
   // The attributes say all there is to say, but for the shapes.
   std::string key = "collective ";
   llvm::raw_string_ostream(key) << type << op->getDiscardableAttrDictionary()
                                 << op->getPropertiesAsAttribute();
+  return addTransfer(
+      op, key, type, op.getAboutAttr(), static_cast<int32_t>(op.getKind()),
+      static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
+      op.getSizes(), op.getStrides(), op.getCut(), op.getJoin(), op.getRoot(),
+      op.getTargets());
+}
+
+FailureOr<int32_t> Descriptions::pair(StartOp op) {
+  auto type = cast<MemRefType>(op.getBuffer().getType());
+  std::string key = "pair ";
+  llvm::raw_string_ostream(key) << type << op->getDiscardableAttrDictionary()
+                                << op->getPropertiesAsAttribute();
+  return addTransfer(op, key, type, op.getAboutAttr(),
+                     static_cast<int32_t>(op.getKind()), 0, op.getSize(),
+                     op.getStride(), 1, 1, op.getPeer(), std::nullopt);
+}
+
+FailureOr<int32_t> Descriptions::addTransfer(
+    Operation *op, StringRef key, MemRefType type, DictionaryAttr about,
+    int32_t kind, int32_t reduction, ArrayRef<int64_t> axisSizes,
+    ArrayRef<int64_t> axisStrides, int64_t cut, int64_t join, int64_t peer,
+    std::optional<ArrayRef<int64_t>> targets) {
+  FailureOr<SheafType> element = transferType(op, type.getElementType());
+  if (failed(element))
+    return failure();
   auto it = indices.find(key);
   if (it != indices.end())
     return it->second;
 
   int32_t id = transfers.size();
-  NamedAttrList entry(op.getAbout() ? *op.getAbout()
-                                    : DictionaryAttr::get(context));
-  entry.set("loc", builder.getStringAttr(locationText(op.getLoc())));
+  NamedAttrList entry(about ? about : DictionaryAttr::get(context));
+  entry.set("loc", builder.getStringAttr(locationText(op->getLoc())));
   transfers.push_back(entry.getDictionary(context));
 
   Location loc = module.getLoc();
-  SmallVector<int64_t> sizes(op.getSizes()), strides(op.getStrides());
+  SmallVector<int64_t> sizes(axisSizes), strides(axisStrides);
   int32_t axes = sizes.size();
   sizes.resize(SHEAF_GROUP_AXES, 1);
   strides.resize(SHEAF_GROUP_AXES, 1);
-  std::optional<ArrayRef<int64_t>> targets = op.getTargets();
   std::string targetsName = ("targets_" + Twine(id)).str();
   if (targets) {
     builder.setInsertionPointToStart(module.getBody());
@@ -474,16 +502,11 @@ FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
           values.push_back(LLVM::ConstantOp::create(b, loc, type, number));
         };
         for (int32_t number :
-             {static_cast<int32_t>(op.getKind()),
-              static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
-              static_cast<int32_t>(*element), id, axes, 0})
+             {kind, reduction, static_cast<int32_t>(*element), id, axes, 0})
           add(i32, number);
         for (int64_t number : llvm::concat<int64_t>(sizes, strides))
           add(i64, number);
-        for (int64_t number :
-             {type.getNumElements(), static_cast<int64_t>(op.getCut()),
-              static_cast<int64_t>(op.getJoin()),
-              static_cast<int64_t>(op.getRoot())})
+        for (int64_t number : {type.getNumElements(), cut, join, peer})
           add(i64, number);
         values.push_back(
             targets ? Value(LLVM::AddressOfOp::create(b, loc, ptr, targetsName))
@@ -679,6 +702,11 @@ void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
   case Instruction::Collective:
     return transfer(builder, loc, contextArgument, description(), pointers[0],
                     pointers[1]);
+  case Instruction::Start:
+    return startTransfer(builder, loc, contextArgument, description(),
+                         pointers[0], pointers[1]);
+  case Instruction::Wait:
+    return waitForTransfer(builder, loc, contextArgument, pointers[0]);
   case Instruction::Call:
     store();
     LLVM::CallOp::create(builder, loc, TypeRange(),
@@ -749,6 +777,17 @@ LogicalResult HostWriter::writeOp(Operation *op) {
     return writeInstruction(op, Instruction::Collective, *description,
                             placesOf(collective->getOperands()));
   }
+  if (auto start = dyn_cast<StartOp>(op)) {
+    FailureOr<int32_t> description = descriptions.pair(start);
+    if (failed(description))
+      return failure();
+    return writeInstruction(
+        op, Instruction::Start, *description,
+        placesOf(ValueRange{start.getBuffer(), start.getHandle()}));
+  }
+  if (isa<WaitOp>(op))
+    return writeInstruction(op, Instruction::Wait, 0,
+                            placesOf(op->getOperands()));
   if (auto copy = dyn_cast<CopyOp>(op))
     return writeInstruction(
         op, Instruction::Copy,

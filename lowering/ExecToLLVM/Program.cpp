@@ -53,27 +53,63 @@ private:
 };
 } // namespace
 
-void sheaf::transfer(OpBuilder &builder, Location loc, Value context,
-                     Value description, Value send, Value receive) {
+/// Field `index` of an array of pointers.
+static Value pointerIn(OpBuilder &builder, Location loc, Value base,
+                       int32_t index) {
+  Type ptr = LLVM::LLVMPointerType::get(builder.getContext());
+  Value address = LLVM::GEPOp::create(builder, loc, ptr, ptr, base,
+                                      ArrayRef<LLVM::GEPArg>{index});
+  return LLVM::LoadOp::create(builder, loc, ptr, address);
+}
+
+/// The handle of a transfer that is started.
+static Value start(OpBuilder &builder, Location loc, Value context,
+                   Value communicator, Value description, Value send,
+                   Value receive) {
+  Type ptr = LLVM::LLVMPointerType::get(builder.getContext()),
+       i64 = builder.getI64Type();
+  return LLVM::CallOp::create(
+             builder, loc,
+             LLVM::LLVMFunctionType::get(i64, {ptr, ptr, ptr, ptr}),
+             ValueRange{pointerIn(builder, loc, communicator, kStart), context,
+                        description, send, receive})
+      .getResult();
+}
+
+static void wait(OpBuilder &builder, Location loc, Value context,
+                 Value communicator, Value handle) {
   MLIRContext *mlirContext = builder.getContext();
   Type ptr = LLVM::LLVMPointerType::get(mlirContext),
        i64 = builder.getI64Type();
-  auto field = [&](Value base, int32_t index) -> Value {
-    Value address = LLVM::GEPOp::create(builder, loc, ptr, ptr, base,
-                                        ArrayRef<LLVM::GEPArg>{index});
-    return LLVM::LoadOp::create(builder, loc, ptr, address);
-  };
-  Value communicator = field(context, kCommunicator);
-  Value handle =
-      LLVM::CallOp::create(
-          builder, loc, LLVM::LLVMFunctionType::get(i64, {ptr, ptr, ptr, ptr}),
-          ValueRange{field(communicator, kStart), context, description, send,
-                     receive})
-          .getResult();
   LLVM::CallOp::create(builder, loc,
                        LLVM::LLVMFunctionType::get(
                            LLVM::LLVMVoidType::get(mlirContext), {ptr, i64}),
-                       ValueRange{field(communicator, kWait), context, handle});
+                       ValueRange{pointerIn(builder, loc, communicator, kWait),
+                                  context, handle});
+}
+
+void sheaf::transfer(OpBuilder &builder, Location loc, Value context,
+                     Value description, Value send, Value receive) {
+  Value communicator = pointerIn(builder, loc, context, kCommunicator);
+  Value handle =
+      start(builder, loc, context, communicator, description, send, receive);
+  wait(builder, loc, context, communicator, handle);
+}
+
+void sheaf::startTransfer(OpBuilder &builder, Location loc, Value context,
+                          Value description, Value buffer, Value handle) {
+  Value communicator = pointerIn(builder, loc, context, kCommunicator);
+  // Of a send and a receive one of the two buffers is not looked at.
+  Value started =
+      start(builder, loc, context, communicator, description, buffer, buffer);
+  LLVM::StoreOp::create(builder, loc, started, handle);
+}
+
+void sheaf::waitForTransfer(OpBuilder &builder, Location loc, Value context,
+                            Value handle) {
+  Value communicator = pointerIn(builder, loc, context, kCommunicator);
+  wait(builder, loc, context, communicator,
+       LLVM::LoadOp::create(builder, loc, builder.getI64Type(), handle));
 }
 
 void LoopWriter::run(int64_t mostPointers) {
@@ -89,6 +125,7 @@ void LoopWriter::run(int64_t mostPointers) {
         *resolve = block();
   Block *dispatch = block(), *launch = block(), *matmul = block(),
         *copy = block(), *collective = block(), *grouped = block();
+  Block *starts = block(), *waits = block();
   Block *callFunction = block(), *done = block(), *leave = block();
 
   builder.setInsertionPointToStart(entry);
@@ -149,10 +186,10 @@ void LoopWriter::run(int64_t mostPointers) {
       builder, loc, operation, callFunction, ValueRange(),
       ArrayRef<APInt>{code(Instruction::Launch), code(Instruction::Matmul),
                       code(Instruction::Copy), code(Instruction::Collective),
-                      code(Instruction::GroupedMatmul)},
-      BlockRange({launch, matmul, copy, collective, grouped}),
-      ArrayRef<ValueRange>{ValueRange(), ValueRange(), ValueRange(),
-                           ValueRange(), ValueRange()});
+                      code(Instruction::GroupedMatmul),
+                      code(Instruction::Start), code(Instruction::Wait)},
+      BlockRange({launch, matmul, copy, collective, grouped, starts, waits}),
+      SmallVector<ValueRange>(7));
   auto operand = [&](int i) { return load(ptr, element(ptr, table, i)); };
   auto callDevice = [&](Block *block, DeviceField field,
                         function_ref<SmallVector<Value>()> arguments) {
@@ -177,6 +214,13 @@ void LoopWriter::run(int64_t mostPointers) {
   builder.setInsertionPointToStart(collective);
   transfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what),
            operand(0), operand(1));
+  LLVM::BrOp::create(builder, loc, ValueRange(), done);
+  builder.setInsertionPointToStart(starts);
+  startTransfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what),
+                operand(0), operand(1));
+  LLVM::BrOp::create(builder, loc, ValueRange(), done);
+  builder.setInsertionPointToStart(waits);
+  waitForTransfer(builder, loc, sheafContext, operand(0));
   LLVM::BrOp::create(builder, loc, ValueRange(), done);
   builder.setInsertionPointToStart(callFunction);
   Value callee = fromTable(kFunctionsName, what);

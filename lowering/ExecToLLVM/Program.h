@@ -28,7 +28,11 @@ enum class Instruction : int64_t {
   Copy,
   Call,
   Collective,
-  GroupedMatmul
+  GroupedMatmul,
+  /// Pointers: the buffer of a send or receive, and where its handle goes.
+  Start,
+  /// Pointers: where the handle is, and the buffer.
+  Wait
 };
 
 /// Bits of the offset in a pointer's word: one tebibyte of scratch memory.
@@ -49,6 +53,14 @@ enum CommunicatorField { kStart, kWait };
 /// Starts the transfer that `description` describes and waits for it.
 void transfer(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value context,
               mlir::Value description, mlir::Value send, mlir::Value receive);
+
+/// Starts a transfer that reads or writes `buffer`, and stores its handle.
+void startTransfer(mlir::OpBuilder &builder, mlir::Location loc,
+                   mlir::Value context, mlir::Value description,
+                   mlir::Value buffer, mlir::Value handle);
+/// Waits for the transfer whose handle is stored there.
+void waitForTransfer(mlir::OpBuilder &builder, mlir::Location loc,
+                     mlir::Value context, mlir::Value handle);
 
 /// Adds to `module` the function
 ///   void run_program(context, buffers, scratch, const int64_t *begin, const

@@ -255,6 +255,7 @@ private:
   bool lowerGrouped(Operation *op);
   LogicalResult lowerMicrobatches(nn::MicrobatchesOp loop);
   void lowerKernel(Operation *op);
+  void lowerPair(Operation *op);
   void lowerFused(nn::FusedOp fused);
   bool reuseOperand(Operation *op, Value result);
   bool want(Value value, Value buffer, Value overwritten, Block *block);
@@ -279,6 +280,7 @@ private:
   bool isStream(Operation *user, Value operand);
   Value streamOf(Value constant);
   Value lookup(Value tensor);
+  void fill(Value constant, Value buffer);
   Value destination(Value tensor);
   bool isLastAccess(Value tensor, Operation *writer);
   bool mayWriteInto(Value result, Value overwritten, Block *block);
@@ -342,13 +344,19 @@ Value FunctionLowering::lookup(Value tensor) {
   Operation *op = tensor.getDefiningOp();
   assert(isConstant(op) && "tensor without a buffer");
   // At the point of use, not remembered: a loop's body must not own it.
-  func::FuncOp kernel = kernels.getOrCreate(op, {}, tensor);
   Value buffer = BufferOp::create(builder, op->getLoc(),
                                   bufferType(tensor.getType()), IntegerAttr());
+  fill(tensor, buffer);
+  return buffer;
+}
+
+/// Computes a constant in `buffer`.
+void FunctionLowering::fill(Value constant, Value buffer) {
+  Operation *op = constant.getDefiningOp();
+  func::FuncOp kernel = kernels.getOrCreate(op, {}, constant);
   auto symbol = SymbolRefAttr::get(builder.getStringAttr(kKernelsName),
                                    FlatSymbolRefAttr::get(kernel));
   LaunchOp::create(builder, op->getLoc(), symbol, ValueRange(), buffer);
-  return buffer;
 }
 
 /// The buffer in which a tensor is to be computed.
@@ -433,6 +441,8 @@ static std::pair<Attribute, Attribute> identityOf(Attribute buffer) {
 ArrayAttr FunctionLowering::entryBuffers() {
   SmallVector<Attribute> names;
   StringRef entry = function.getName();
+  if (auto place = function->getAttrOfType<ArrayAttr>(kPlaceAttr))
+    entry = cast<StringAttr>(place[0]).getValue();
   // A rank's part says where it lies in the whole.
   auto addLayout = [&](Attribute layout) {
     if (!layout)
@@ -514,6 +524,8 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
     lowered->setAttr(kEntryAttr, entry);
   if (function->hasAttr(nn::kLayerAttr))
     lowered->setAttr(nn::kLayerAttr, builder.getUnitAttr());
+  if (Attribute place = function->getAttr(kPlaceAttr))
+    lowered->setAttr(kPlaceAttr, place);
   lowered->setAttr(kReadCountAttr,
                    builder.getI64IntegerAttr(function.getNumArguments()));
 
@@ -522,6 +534,15 @@ FailureOr<func::FuncOp> FunctionLowering::run() {
   unsigned reads = function.getNumArguments();
   for (BlockArgument argument : function.getArguments())
     buffers[argument] = body->getArgument(argument.getArgNumber());
+  // An accumulator that goes on to a layer is where its sum is wanted: the
+  // caller hands over one buffer for both.
+  if (auto pairs =
+          function->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
+    for (int64_t p = 0; p + 1 < pairs.size(); p += 2) {
+      BlockArgument argument = function.getArgument(pairs[p + 1]);
+      if (argument.hasOneUse() && isa<func::CallOp>(*argument.user_begin()))
+        buffers[argument] = body->getArgument(reads + pairs[p]);
+    }
 
   findStrided();
   // Results are computed in place where nobody needs what was there.
@@ -922,18 +943,28 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
     return lowerMicrobatches(loop);
   if (auto call = dyn_cast<func::CallOp>(op)) {
     SmallVector<Value> read, written;
-    for (Value operand : call.getOperands())
-      read.push_back(isStream(call, operand) ? streamOf(operand)
-                                             : lookup(operand));
-    for (Value result : call.getResults())
-      written.push_back(destination(result));
-    // An accumulator is where its sum is wanted.
+    // An accumulator is where its sum is wanted, and stays where it is.
+    llvm::SmallDenseMap<int64_t, int64_t> sums;
     if (auto pairs =
             call->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
-      for (int64_t i = 0; i + 1 < pairs.size(); i += 2) {
-        copy(call.getLoc(), read[pairs[i + 1]], written[pairs[i]]);
-        read[pairs[i + 1]] = written[pairs[i]];
+      for (int64_t i = 0; i + 1 < pairs.size(); i += 2)
+        sums[pairs[i + 1]] = pairs[i];
+    for (Value result : call.getResults())
+      written.push_back(reuseOperand(call, result) ? buffers.lookup(result)
+                                                   : destination(result));
+    for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
+      auto sum = sums.find(i);
+      if (sum == sums.end()) {
+        read.push_back(isStream(call, operand) ? streamOf(operand)
+                                               : lookup(operand));
+        continue;
       }
+      read.push_back(written[sum->second]);
+      if (isConstant(operand.getDefiningOp()))
+        fill(operand, read.back());
+      else
+        copy(call.getLoc(), lookup(operand), read.back());
+    }
     auto lowered = CallOp::create(builder, call.getLoc(), call.getCallee(),
                                   read, written, IntegerAttr());
     if (Attribute role = call->getAttr(nn::kRoleAttr))
@@ -954,6 +985,10 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
                          transfer.getTargetsAttr(), transfer.getAboutAttr());
     return success();
   }
+  if (isa<SendOp, WaitSendOp, ReceiveOp, WaitReceiveOp>(op)) {
+    lowerPair(op);
+    return success();
+  }
   if (!op->getDialect() || op->getNumRegions() > 0 || !isMemoryEffectFree(op) ||
       !llvm::all_of(op->getOperandTypes(), nn::isStaticTensor) ||
       !llvm::all_of(op->getResultTypes(), nn::isStaticTensor))
@@ -962,6 +997,37 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
         "nn.microbatches");
   lowerKernel(op);
   return success();
+}
+
+/// A send or a receive, or the wait for one. The handle is a buffer, too.
+void FunctionLowering::lowerPair(Operation *op) {
+  Operation *made;
+  if (auto send = dyn_cast<SendOp>(op)) {
+    Value read = lookup(send.getInput());
+    made = StartOp::create(
+        builder, op->getLoc(), Pair::Send, read, destination(send.getHandle()),
+        send.getPeer(), send.getSize(), send.getStride(), send.getAboutAttr());
+  } else if (auto receive = dyn_cast<ReceiveOp>(op)) {
+    Value written = destination(receive.getResult());
+    made =
+        StartOp::create(builder, op->getLoc(), Pair::Receive, ValueRange(),
+                        ValueRange{written, destination(receive.getHandle())},
+                        receive.getPeer(), receive.getSize(),
+                        receive.getStride(), receive.getAboutAttr());
+  } else if (auto sent = dyn_cast<WaitSendOp>(op)) {
+    made = WaitOp::create(
+        builder, op->getLoc(),
+        ValueRange{lookup(sent.getHandle()), lookup(sent.getInput())},
+        ValueRange());
+  } else {
+    auto received = cast<WaitReceiveOp>(op);
+    Value buffer = lookup(received.getStarted());
+    made = WaitOp::create(builder, op->getLoc(), lookup(received.getHandle()),
+                          buffer);
+    buffers[received.getResult()] = buffer;
+  }
+  if (Attribute role = op->getAttr(nn::kRoleAttr))
+    made->setAttr(nn::kRoleAttr, role);
 }
 
 void FunctionLowering::lowerKernel(Operation *op) {

@@ -142,6 +142,10 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
       for (NamedAttribute kind : kinds)
         arena[kind.getName().getValue()] =
             cast<IntegerAttr>(kind.getValue()).getInt();
+    StringRef name = function.getName();
+    auto place = function->getAttrOfType<ArrayAttr>(exec::kPlaceAttr);
+    if (place)
+      name = cast<StringAttr>(place[0]).getValue();
     json::Object described{{"symbol", ("sheaf_" + function.getName()).str()},
                            {"arguments", std::move(arguments)},
                            {"arena_bytes", scratch.getInt()},
@@ -149,7 +153,22 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
     if (auto gathered =
             function->getAttrOfType<IntegerAttr>(exec::kGatheredAttr))
       described["gathered_bytes"] = gathered.getInt();
-    entries[function.getName()] = std::move(described);
+    if (!place) {
+      entries[name] = std::move(described);
+      continue;
+    }
+    // Of each place along the pipeline.
+    json::Value &whole =
+        entries.try_emplace(name, json::Object{{"stages", json::Array()}})
+            .first->second;
+    json::Array &stages = *whole.getAsObject()->getArray("stages");
+    size_t at = cast<IntegerAttr>(place[1]).getInt();
+    if (stages.size() != at)
+      return LogicalResult(function.emitError("is place ")
+                           << at << " of the entry '" << name
+                           << "' and stands behind " << stages.size()
+                           << " of them, expected them in order");
+    stages.push_back(std::move(described));
   }
   return json::Object{{"buffers", std::move(buffers)},
                       {"entries", std::move(entries)}};
@@ -182,6 +201,7 @@ void sheaf::describeRanks(ModuleOp module, json::Object &manifest) {
           collective[as] = value.getValue();
       };
       text(entry, "loc", "loc");
+      text(entry, "name", "name");
       text(entry, "purpose", "purpose");
       text(entry, "role", "phase");
       text(entry.getAs<DictionaryAttr>("reason"), "text", "reason");

@@ -12,9 +12,35 @@ namespace sheaf {
 using namespace mlir;
 using namespace sheaf;
 
-/// The addition of a call's result to an accumulator of the loop that goes
-/// round with it, if that is all that happens to both.
-static nn::AddOp findAccumulation(Value result, nn::MicrobatchesOp loop) {
+/// What adds up over calls: the accumulators of a loop, or the operands of a
+/// function whose sums it returns.
+struct Accumulators {
+  Block *block;
+  /// For each result of the block the argument that its sum starts from, or -1.
+  SmallVector<int64_t> argumentOf;
+};
+
+static Accumulators accumulatorsOf(nn::MicrobatchesOp loop) {
+  Block *body = &loop.getBody().front();
+  Accumulators all{body, {}};
+  for (unsigned i = 0; i < loop.getNumResults(); ++i)
+    all.argumentOf.push_back(1 + loop.getSliced().size() + i);
+  return all;
+}
+
+static Accumulators accumulatorsOf(func::FuncOp function) {
+  Accumulators all{&function.front(),
+                   SmallVector<int64_t>(function.getNumResults(), -1)};
+  if (auto pairs =
+          function->getAttrOfType<DenseI64ArrayAttr>(nn::kAccumulatesAttr))
+    for (int64_t i = 0; i + 1 < pairs.size(); i += 2)
+      all.argumentOf[pairs[i]] = pairs[i + 1];
+  return all;
+}
+
+/// The addition of a call's result to an accumulator whose sum it becomes, if
+/// that is all that happens to both.
+static nn::AddOp findAccumulation(Value result, const Accumulators &all) {
   if (!result.hasOneUse())
     return nullptr;
   auto add = dyn_cast<nn::AddOp>(*result.user_begin());
@@ -22,14 +48,14 @@ static nn::AddOp findAccumulation(Value result, nn::MicrobatchesOp loop) {
     return nullptr;
   Value other = add.getLhs() == result ? add.getRhs() : add.getLhs();
   auto accumulator = dyn_cast<BlockArgument>(other);
-  Block &body = loop.getBody().front();
-  if (!accumulator || accumulator.getOwner() != &body ||
-      !accumulator.hasOneUse() || accumulator.getType() != result.getType())
+  if (!accumulator || accumulator.getOwner() != all.block ||
+      !accumulator.hasOneUse() || accumulator.getType() != result.getType() ||
+      !add->hasOneUse())
     return nullptr;
-  unsigned first = 1 + loop.getSliced().size();
-  Operation *yield = body.getTerminator();
-  if (accumulator.getArgNumber() < first || !add->hasOneUse() ||
-      yield->getOperand(accumulator.getArgNumber() - first) != add.getResult())
+  Operation *end = all.block->getTerminator();
+  OpOperand &use = *add->use_begin();
+  if (use.getOwner() != end ||
+      all.argumentOf[use.getOperandNumber()] != accumulator.getArgNumber())
     return nullptr;
   return add;
 }
@@ -44,10 +70,17 @@ struct NNAccumulateInLayers
     SymbolTable symbols(getOperation());
     for (nn::MicrobatchesOp loop : loops) {
       regroup(loop);
-      for (func::CallOp call : llvm::make_early_inc_range(
-               loop.getBody().front().getOps<func::CallOp>()))
-        rewrite(call, loop, symbols);
+      rewriteAll(accumulatorsOf(loop), symbols);
     }
+    // From a stage part on to the layers that it calls.
+    for (size_t i = 0; i < made.size(); ++i) // Grows while it is walked.
+      rewriteAll(accumulatorsOf(made[i]), symbols);
+  }
+
+  void rewriteAll(const Accumulators &all, SymbolTable &symbols) {
+    for (func::CallOp call :
+         llvm::make_early_inc_range(all.block->getOps<func::CallOp>()))
+      rewrite(call, all, symbols);
   }
 
   /// accumulator + (x + gather_grad) as (accumulator + x) + gather_grad: the
@@ -83,7 +116,7 @@ struct NNAccumulateInLayers
     }
   }
 
-  void rewrite(func::CallOp call, nn::MicrobatchesOp loop,
+  void rewrite(func::CallOp call, const Accumulators &all,
                SymbolTable &symbols) {
     auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
     if (!callee || callee.isExternal() || !callee.getBody().hasOneBlock())
@@ -91,7 +124,7 @@ struct NNAccumulateInLayers
     SmallVector<nn::AddOp> adds(call.getNumResults());
     SmallVector<int64_t> pairs;
     for (auto [i, result] : llvm::enumerate(call.getResults()))
-      if (nn::AddOp add = findAccumulation(result, loop)) {
+      if (nn::AddOp add = findAccumulation(result, all)) {
         pairs.append(
             {static_cast<int64_t>(i),
              static_cast<int64_t>(call.getNumOperands() + pairs.size() / 2)});
@@ -116,6 +149,7 @@ struct NNAccumulateInLayers
         variant->removeAttr(name);
       variant->setAttr(nn::kAccumulatesAttr, attribute);
       symbols.insert(variant, callee->getIterator());
+      made.push_back(variant);
       Operation *end = variant.front().getTerminator();
       OpBuilder inner(end);
       for (size_t i = 0; i < pairs.size(); i += 2) {
@@ -149,5 +183,6 @@ struct NNAccumulateInLayers
   }
 
   llvm::StringMap<func::FuncOp> variants;
+  SmallVector<func::FuncOp> made;
 };
 } // namespace

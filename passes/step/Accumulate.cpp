@@ -485,7 +485,7 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
   RoleSetter gradientRole("weight_gradient");
   SmallVector<Value> sums;
   builder.setListener(nullptr);
-  if (microbatches == 1) {
+  if (microbatches == 1 && !keepLoop) {
     sums = copyBody(builder, whole);
   } else {
     SmallVector<Value> sliced, inits;

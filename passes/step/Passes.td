@@ -15,7 +15,7 @@ def NNAccumulate : Pass<"nn-accumulate", "::mlir::ModuleOp"> {
     - a prologue with the sum over the whole step of the weights of each
       `nn.step_mean`;
     - one microbatch body, forward and backward, with the samples of one microbatch, in
-      `nn.microbatches`, or as it is where there is one microbatch;
+      `nn.microbatches`, or, without `loop`, as it is where there is one microbatch;
     - an epilogue with the global norm of the gradients, each parameter once.
 
     Loss and gradients are accumulated in f32, or f64 where they are f64. The key of
@@ -68,6 +68,8 @@ def NNAccumulate : Pass<"nn-accumulate", "::mlir::ModuleOp"> {
     Option<"function", "function", "std::string", "\"loss\"", "The loss function">,
     Option<"microbatches", "microbatches", "int64_t", "1",
       "The number of microbatches; divides the batch">,
+    Option<"keepLoop", "loop", "bool", "false",
+      "Whether one microbatch stands in a loop, too">,
   ];
   let dependentDialects = ["::sheaf::nn::NNDialect", "::mlir::func::FuncDialect"];
 }

@@ -165,12 +165,17 @@ void Artifact::open() {
          "compile the model again on this machine",
          manifest.cpu, fmt::join(missing, ", "));
 
-  for (const EntryInfo &entry : manifest.entries) {
+  auto find = [&](const EntryInfo &entry) {
     void *function = dlsym(handle, entry.symbol.c_str());
     if (!function)
       fail("damaged: entry '{}' names symbol '{}', which is not exported",
            entry.name, entry.symbol);
-    functions.push_back(reinterpret_cast<SheafEntry>(function));
+    functions[entry.symbol] = reinterpret_cast<SheafEntry>(function);
+  };
+  for (const EntryInfo &entry : manifest.entries) {
+    std::for_each(entry.stages.begin(), entry.stages.end(), find);
+    if (entry.stages.empty())
+      find(entry);
   }
 
   const void *bytecode = symbol("sheaf_model", size);

@@ -355,9 +355,9 @@ BufferInfo parseBuffer(const Json &json, size_t index, const Mesh &mesh,
 }
 
 EntryInfo parseEntry(const std::string &name, const Json &json,
+                     const std::string &where,
                      const std::vector<BufferInfo> &buffers) {
-  Object object(json, fmt::format("entry '{}'", name));
-  checkName(name, object.where);
+  Object object(json, where);
   EntryInfo entry;
   entry.name = name;
   entry.symbol = object.text("symbol");
@@ -390,6 +390,70 @@ EntryInfo parseEntry(const std::string &name, const Json &json,
            fmt::join(arenaKinds, ", "));
   }
   return entry;
+}
+
+/// The pipeline's axis, or -1.
+int pipelineAxis(const Mesh &mesh) {
+  for (size_t i = 0; i < mesh.axes.size(); ++i)
+    if (mesh.axes[i].name == "pp")
+      return static_cast<int>(i);
+  return -1;
+}
+
+/// An entry, which is one for all ranks or has one for each place along the
+/// pipeline.
+EntryInfo parseEntry(const std::string &name, const Json &json,
+                     const Manifest &manifest) {
+  std::string where = fmt::format("entry '{}'", name);
+  checkName(name, where);
+  Object object(json, where);
+  const Json *stages = object.array("stages", false);
+  if (!stages)
+    return parseEntry(name, json, where, manifest.buffers);
+  int axis = pipelineAxis(manifest.mesh);
+  int64_t places = axis < 0 ? 0 : manifest.mesh.axes[axis].size;
+  if (static_cast<int64_t>(stages->size()) != places)
+    fail("manifest: {} has {} stages; expected one for each of the {} places "
+         "along the axis pp",
+         where, stages->size(), places);
+  EntryInfo entry;
+  entry.name = name;
+  entry.arenaBytes = 0;
+  std::set<int> arguments;
+  for (const Json &value : *stages) {
+    EntryInfo stage = parseEntry(
+        name, value, fmt::format("stage {} of {}", entry.stages.size(), where),
+        manifest.buffers);
+    arguments.insert(stage.arguments.begin(), stage.arguments.end());
+    if (entry.stages.empty() || stage.arenaBytes > entry.arenaBytes) {
+      entry.arenaBytes = stage.arenaBytes;
+      entry.arena = stage.arena;
+    }
+    entry.gatheredBytes = std::max(entry.gatheredBytes, stage.gatheredBytes);
+    entry.stages.push_back(std::move(stage));
+  }
+  entry.arguments.assign(arguments.begin(), arguments.end());
+  return entry;
+}
+
+/// Which places along the pipeline have each buffer.
+void placeBuffers(Manifest &manifest) {
+  int axis = pipelineAxis(manifest.mesh);
+  if (axis < 0)
+    return;
+  int64_t places = manifest.mesh.axes[axis].size;
+  std::vector<std::set<int64_t>> having(manifest.buffers.size());
+  for (const EntryInfo &entry : manifest.entries)
+    for (int64_t place = 0; place < places; ++place)
+      for (int index : entry.at(place).arguments)
+        having[index].insert(place);
+  for (size_t i = 0; i < having.size(); ++i) {
+    if (having[i].empty() || static_cast<int64_t>(having[i].size()) == places)
+      continue;
+    BufferInfo &buffer = manifest.buffers[i];
+    buffer.stages.assign(having[i].begin(), having[i].end());
+    buffer.layout.first = buffer.stages[0] * manifest.mesh.stride(axis);
+  }
 }
 
 /// What entries of a training artifact rely on.
@@ -437,6 +501,21 @@ sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
       if (name == kind)
         sum += bytes;
   };
+  if (!entry.stages.empty()) {
+    // Of the rank that needs most.
+    int64_t most = -1;
+    for (const EntryInfo &stage : entry.stages) {
+      auto own = memoryOf(manifest, stage);
+      int64_t all = 0;
+      for (const auto &[kind, bytes] : own)
+        all += bytes;
+      if (all > most) {
+        most = all;
+        sums = own;
+      }
+    }
+    return sums;
+  }
   for (int index : entry.arguments) {
     const BufferInfo &buffer = manifest.buffers[index];
     switch (buffer.kind) {
@@ -525,7 +604,8 @@ Manifest Manifest::parse(std::string_view text) {
   const Json &entries = top.at("entries");
   Object(entries, "\"entries\"");
   for (const auto &[name, value] : entries.items())
-    manifest.entries.push_back(parseEntry(name, value, manifest.buffers));
+    manifest.entries.push_back(parseEntry(name, value, manifest));
+  placeBuffers(manifest);
 
   index = 0;
   if (const Json *kernels = top.array("kernels", false))
@@ -547,9 +627,15 @@ Manifest Manifest::parse(std::string_view text) {
                                       object.text("purpose", ""),
                                       object.text("loc", "")});
       manifest.purposes.push_back(manifest.collectives.back().purpose);
+      manifest.transfers.push_back(manifest.collectives.back().name);
     }
   checkTraining(manifest);
   return manifest;
+}
+
+int64_t Manifest::stageOf(int64_t rank) const {
+  int axis = pipelineAxis(mesh);
+  return axis < 0 ? 0 : mesh.coordinates(rank)[axis];
 }
 
 int Manifest::find(BufferKind kind, std::string_view name) const {

@@ -122,8 +122,8 @@ std::vector<DimensionRange> Layout::ranges(size_t dim, int64_t place) const {
 }
 
 bool Layout::isFirstOwner(int64_t place) const {
-  // What of the place is not given by its parts must be zero.
-  int64_t given = 0;
+  // What of the place is not given by its parts must be that of the first.
+  int64_t given = first;
   for (const DimensionAxes &dimension : axes)
     for (const AxisPart &axis : dimension)
       given += axis.coordinate(place) * axis.stride;

@@ -8,7 +8,7 @@ using namespace sheaf;
 
 Program::Program(const Artifact &artifact, CpuDevice &device)
     : artifact(artifact), manifest(artifact.manifest), device(device),
-      memory(manifest.buffers.size()) {
+      memory(manifest.buffers.size()), present(manifest.buffers.size()) {
   if (manifest.ranks != device.communicator.ranks())
     fail("{}: compiled for {} ranks, this run has {}", artifact.path,
          manifest.ranks, device.communicator.ranks());
@@ -18,7 +18,9 @@ void Program::prepare(const std::vector<std::string> &entries) {
   std::set<int> missing;
   int64_t needed = 0, arenaNeeded = 0;
   for (const std::string &name : entries) {
-    const EntryInfo &entry = manifest.entry(name);
+    for (int index : manifest.entry(name).arguments)
+      present[index] = true;
+    const EntryInfo &entry = this->entry(name);
     arenaNeeded = std::max(arenaNeeded, entry.arenaBytes);
     for (int index : entry.arguments)
       if (!memory[index].data() && missing.insert(index).second)
@@ -53,12 +55,12 @@ void Program::prepare(const std::vector<std::string> &entries) {
 
 void Program::call(const std::string &name) {
   prepare({name});
-  const EntryInfo &entry = manifest.entry(name);
+  const EntryInfo &entry = this->entry(name);
   std::vector<void *> buffers;
   for (int index : entry.arguments)
     buffers.push_back(memory[index].data());
   Communicator &communicator = device.communicator;
-  communicator.countAs(name, manifest.purposes);
+  communicator.countAs(name, manifest.purposes, manifest.transfers);
   SheafContext context = {CpuDevice::functions(),
                           buffers.data(),
                           arena.data(),
@@ -78,7 +80,7 @@ void Program::call(const std::string &name) {
   }
   if (device.profile)
     device.profile->beginStep(name);
-  int32_t code = artifact.functions[&entry - manifest.entries.data()](&context);
+  int32_t code = artifact.functions.at(entry.symbol)(&context);
   if (device.profile)
     device.profile->endStep();
   if (device.gathered)
@@ -135,7 +137,7 @@ void Program::setStep(uint64_t seed, int64_t step) {
 const void *Program::whole(int index, Memory &space) const {
   const BufferInfo &buffer = manifest.buffers[index];
   const Layout &layout = buffer.layout;
-  if (!layout.isSharded())
+  if (!layout.isElsewhere())
     return isRoot() ? data(index) : nullptr;
   Communicator &comm = communicator();
   if (!isRoot()) {

@@ -111,7 +111,7 @@ void readExact(Program &program, const std::string &path,
       found;
   for (size_t i = 0; i < program.manifest.buffers.size(); ++i) {
     const BufferInfo &buffer = program.manifest.buffers[i];
-    if (!program.data(i) ||
+    if (!program.isPresent(static_cast<int>(i)) ||
         std::find(kinds.begin(), kinds.end(), buffer.kind) == kinds.end())
       continue;
     Shape shape = partShape(buffer.key(), buffer.layout.global);

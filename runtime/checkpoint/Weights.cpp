@@ -12,7 +12,7 @@ NamedTensor sheaf::wholeTensor(const Program &program, int index,
   const BufferInfo &buffer = program.manifest.buffers[index];
   NamedTensor tensor{
       name, buffer.type, buffer.layout.global, program.data(index), {}};
-  if (buffer.layout.isSharded())
+  if (buffer.layout.isElsewhere())
     tensor.fetch = [&program, index, space = std::make_shared<Memory>()] {
       return program.whole(index, *space);
     };
@@ -36,7 +36,7 @@ void sheaf::saveTensors(const Program &program, const std::string &path,
   for (size_t i = 0; i < program.manifest.buffers.size(); ++i) {
     const BufferInfo &buffer = program.manifest.buffers[i];
     int index = static_cast<int>(i);
-    if (program.data(index) &&
+    if (program.isPresent(index) &&
         std::find(kinds.begin(), kinds.end(), buffer.kind) != kinds.end())
       tensors.push_back(wholeTensor(program, index, buffer.key()));
   }
@@ -48,6 +48,8 @@ void sheaf::readPart(
     const std::vector<const SafetensorsFile::Tensor *> &parts) {
   const BufferInfo &buffer = program.manifest.buffers[index];
   char *to = static_cast<char *>(program.data(index));
+  if (!to) // Other ranks have it.
+    return;
   // All ones is -1: the target that no loss counts.
   if (buffer.layout.isSharded())
     std::memset(to, buffer.role == BatchRole::Targets ? 0xff : 0, buffer.bytes);
@@ -191,7 +193,7 @@ void sheaf::loadWeights(Program &program, const std::string &path) {
     fail("{}: the tensors are not the model's parameters{}", path, text);
   }
   for (const auto &[index, parts] : found) {
-    if (!program.data(index))
+    if (!program.isPresent(index))
       fail("parameter '{}' is used by no entry",
            program.manifest.buffers[index].name);
     readPart(program, index, file, parts);

@@ -174,6 +174,9 @@ std::string Communicator::describe(const SheafCollective &c) const {
                                    : fmt::format("{}", fmt::join(axes, ",")));
   if (c.kind == SHEAF_BROADCAST)
     text += fmt::format(" from member {}", c.peer);
+  if (names && c.id >= 0 && c.id < static_cast<int64_t>(names->size()) &&
+      !(*names)[c.id].empty())
+    text += fmt::format(" ({})", (*names)[c.id]);
   if (c.send_slices != 1 &&
       (c.kind == SHEAF_REDUCE_SCATTER || c.kind == SHEAF_ALL_TO_ALL))
     text += fmt::format(", cut in {} slices", c.send_slices);
@@ -370,11 +373,13 @@ void Communicator::copyPart(char *to, const Part &target, const char *from,
 }
 
 void Communicator::countAs(const std::string &entry,
-                           const std::vector<std::string> &names) {
+                           const std::vector<std::string> &purposeOf,
+                           const std::vector<std::string> &nameOf) {
   EntryCounts &counts = counted[entry];
   counts.calls += 1;
   current = &counts.rows;
-  purposes = &names;
+  purposes = &purposeOf;
+  names = nameOf.empty() ? nullptr : &nameOf;
 }
 
 std::string sheaf::countsJson(const Communicator &communicator) {

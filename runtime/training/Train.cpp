@@ -217,6 +217,8 @@ Training::Bad Training::firstBad(BufferKind kind) {
   Bad mine;
   for (int index : manifest.ofKind(kind)) {
     const BufferInfo &buffer = manifest.buffers[index];
+    if (!program.data(index)) // Other ranks have it.
+      continue;
     int64_t bad =
         firstNotFinite(buffer.type, program.data(index), buffer.elements);
     if (bad < 0)
@@ -273,7 +275,7 @@ StepRecord Training::trainStep(int64_t step) {
   record.tokensPerSecond = tokens / time;
   if (peak > 0 && manifest.model.flopsPerStep > 0)
     record.mfu = manifest.model.flopsPerStep / time / peak;
-  for (int index : manifest.entry("step").arguments) {
+  for (int index : program.entry("step").arguments) {
     const BufferInfo &buffer = manifest.buffers[index];
     if (buffer.kind != BufferKind::Result || buffer.elements != 1)
       continue;
@@ -357,10 +359,19 @@ void Training::checkpoint() {
 
 void Training::reportMemory() {
   // The ranks of this process together.
-  int64_t promise = manifest.entry("step").arenaBytes;
-  if (!options.evalData.empty())
-    promise = std::max(promise, manifest.entry("loss").arenaBytes);
-  promise *= startedProcesses() ? 1 : comm.ranks();
+  auto promiseOf = [&](int64_t rank) {
+    int64_t stage = manifest.stageOf(rank);
+    int64_t bytes = manifest.entry("step").at(stage).arenaBytes;
+    if (!options.evalData.empty())
+      bytes = std::max(bytes, manifest.entry("loss").at(stage).arenaBytes);
+    return bytes;
+  };
+  int64_t promise = 0;
+  if (startedProcesses())
+    promise = promiseOf(comm.rank);
+  else
+    for (int rank = 0; rank < comm.ranks(); ++rank)
+      promise += promiseOf(rank);
   int64_t grown = peakMemory() - residentBefore;
   fmt::print("memory: before {} peak {} promised {} bytes; grown by {}, "
              "{:+.1f}% of the "

@@ -9,6 +9,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
+#include "passes/pipeline/schedule/Generate.h"
 #include "passes/sharding/Explain.h"
 #include "support/Divisors.h"
 #include "support/Plugins.h"
@@ -43,6 +44,10 @@ static cl::opt<Floor> emit(
                    "floor 2, the training step on tensors"),
         clEnumValN(Floor::Device, "device",
                    "floor 3, what one device of the mesh does"),
+        clEnumValN(Floor::Schedule, "schedule",
+                   "floor 4, what each rank of the pipeline computes when"),
+        clEnumValN(Floor::ScheduleCSV, "schedule=csv",
+                   "the same as CSV of PyTorch's pipelining"),
         clEnumValN(Floor::Exec, "exec",
                    "floor 5, the placed program on buffers"),
         clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
@@ -96,6 +101,19 @@ static cl::opt<bool> sequenceParallel(
     "sequence-parallel",
     cl::desc("Shard activations between blocks along the sequence, over tp"),
     cl::cat(category));
+static cl::opt<std::string> pipeline(
+    "pipeline",
+    cl::desc("Schedule of the stages over the axis pp: gpipe (default), 1f1b, "
+             "interleaved, bfs, zb-h1, zb-h2, zbv, dualpipev, or file:F"),
+    cl::value_desc("NAME"), cl::init("gpipe"), cl::cat(category));
+static cl::opt<int64_t>
+    chunks("chunks",
+           cl::desc("Stages of each rank, of interleaved and bfs (2)"),
+           cl::value_desc("V"), cl::init(2), cl::cat(category));
+static cl::list<int64_t> stageLayers(
+    "stage-layers",
+    cl::desc("How many layers each stage of the pipeline has (by cost)"),
+    cl::value_desc("N,..."), cl::CommaSeparated, cl::cat(category));
 static cl::opt<std::string>
     explain("explain", cl::ValueOptional,
             cl::desc("Print every collective of a step, what it costs and why "
@@ -259,9 +277,9 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
              false;
     if (!sizes.emplace(axis, value).second)
       return fail("--mesh has the axis '" + axis + "' twice"), false;
-    if (value > 1 && (axis == "pp" || axis == "cp"))
+    if (value > 1 && axis == "cp")
       return fail("--mesh has " + part + ", which is not supported, expected " +
-                  axis + "=1; dp and tp can be larger"),
+                  axis + "=1; pp, dp and tp can be larger"),
              false;
   }
   options.isMeshGiven = !sizes.empty();
@@ -375,6 +393,23 @@ int main(int argc, char **argv) {
   options.zero = zero;
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
+  options.pipeline = pipeline;
+  options.isPipelineGiven =
+      pipeline.getNumOccurrences() || stageLayers.getNumOccurrences();
+  if (!llvm::is_contained(sheaf::schedule::recipeNames(), pipeline) &&
+      !llvm::StringRef(pipeline).starts_with("file:"))
+    return fail(llvm::Twine("unknown --pipeline=") + pipeline + ", expected " +
+                llvm::join(sheaf::schedule::recipeNames(), ", ") +
+                " or file:F");
+  if (chunks < 1)
+    return fail("--chunks must be at least 1");
+  options.chunks = chunks;
+  for (int64_t count : stageLayers) {
+    if (count < 0)
+      return fail("--stage-layers has " + llvm::Twine(count) +
+                  ", expected 0 or more layers for each stage");
+    options.stageLayers.push_back(count);
+  }
   options.strategy = strategy;
   options.why = why;
   options.strict = strict;

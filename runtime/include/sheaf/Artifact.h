@@ -9,6 +9,7 @@
 #define SHEAF_ARTIFACT_H
 
 #include "sheaf/Manifest.h"
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,7 +29,8 @@ public:
   std::string path;
   std::string_view manifestText; ///< of the mapped file
   Manifest manifest;
-  std::vector<SheafEntry> functions; ///< in the order of manifest.entries
+  /// By their symbols.
+  std::map<std::string, SheafEntry> functions;
   /// The model as MLIR bytecode; empty where the artifact has none.
   std::span<const uint8_t> model;
 

@@ -140,9 +140,11 @@ public:
   void usePool(ThreadPool &threads) { pool = &threads; }
 
   /// Counts a call of an entry and from now on its transfers. `purposes` are by
-  /// the collectives' ids and must outlive the counting.
+  /// the collectives' ids, as are the names that messages tell; both must
+  /// outlive the counting.
   void countAs(const std::string &entry,
-               const std::vector<std::string> &purposes);
+               const std::vector<std::string> &purposes,
+               const std::vector<std::string> &names = {});
   void countGathered(const std::string &entry, int64_t bytes) {
     counted[entry].isWatched = true;
     counted[entry].gatheredBytes = bytes;
@@ -190,7 +192,7 @@ protected:
   void copyPart(char *to, const Part &target, const char *from,
                 const Part &source, int64_t elementBytes);
 
-  /// "all-reduce (sum) of 64 x f32 over dp".
+  /// "all-reduce (sum) of 64 x f32 over dp", with its name where it has one.
   std::string describe(const SheafCollective &collective) const;
   /// What differs between what two ranks started as the same transfer; empty
   /// where nothing does.
@@ -216,7 +218,7 @@ private:
   int64_t nextHandle = 0;
   std::map<std::string, EntryCounts> counted;
   std::vector<TransferCount> *current = nullptr; // of `counted`
-  const std::vector<std::string> *purposes = nullptr;
+  const std::vector<std::string> *purposes = nullptr, *names = nullptr;
 };
 
 /// Channel of what the training loop sends.

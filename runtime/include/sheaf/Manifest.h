@@ -48,6 +48,9 @@ struct BufferInfo {
   Shape shape;      ///< of a rank's part, padding included
   int64_t elements; ///< product of the shape
   int64_t bytes;
+  /// The places along the pipeline whose ranks have the buffer, in order; none:
+  /// all of them.
+  std::vector<int64_t> stages;
   Layout layout;    ///< where the parts lie in the whole tensor
   double value = 0; ///< of a scalar, at compile time
   bool frozen = false, decay = true;
@@ -68,6 +71,15 @@ struct EntryInfo {
   /// The most bytes of weights gathered from other ranks that are in the arena
   /// at once.
   int64_t gatheredBytes = 0;
+  /// What the ranks of each place along the pipeline run, where they do not all
+  /// run the same. Then the fields above say what all of them name together,
+  /// and what the one needs that needs most.
+  std::vector<EntryInfo> stages;
+
+  /// What the ranks of a place run.
+  const EntryInfo &at(int64_t stage) const {
+    return stages.empty() ? *this : stages[stage];
+  }
 };
 
 struct KernelInfo {
@@ -103,7 +115,10 @@ struct Manifest {
   std::vector<EntryInfo> entries; ///< in the order of the file
   std::vector<KernelInfo> kernels;
   std::vector<CollectiveInfo> collectives;
-  std::vector<std::string> purposes; ///< of the collectives
+  /// The place along the pipeline of a rank; 0 where there is none.
+  int64_t stageOf(int64_t rank) const;
+  std::vector<std::string> purposes;  ///< of the collectives
+  std::vector<std::string> transfers; ///< their names
 
   /// Throws an Error that names what is wrong.
   static Manifest parse(std::string_view text);

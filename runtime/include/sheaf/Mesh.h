@@ -76,11 +76,16 @@ struct Layout {
   Shape global, local;
   std::vector<DimensionAxes> axes; ///< one for each dimension, or none at all
   std::vector<int64_t> blocks;     ///< one for each dimension, or none: 1 each
+  /// The first place that has a part of it: behind 0 where those before along
+  /// the pipeline have none.
+  int64_t first = 0;
 
   int64_t blocksOf(size_t dim) const {
     return blocks.empty() ? 1 : blocks[dim];
   }
   bool isSharded() const;
+  /// Whether the root lacks a part of it.
+  bool isElsewhere() const { return first != 0 || isSharded(); }
   /// The local size of dimension `dim`.
   int64_t localSize(size_t dim) const;
   /// The ranges of a dimension that are not padding.

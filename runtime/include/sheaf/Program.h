@@ -37,7 +37,16 @@ public:
   /// entry returns a code other than 0.
   void call(const std::string &entry);
 
-  /// Data of buffer `index`; null until an entry that names it is prepared.
+  /// What this rank runs as an entry. Throws an Error that lists the entries
+  /// there are.
+  const EntryInfo &entry(const std::string &name) const {
+    return manifest.entry(name).at(manifest.stageOf(communicator().rank));
+  }
+  /// Whether an entry that is prepared names the buffer, on this rank or on
+  /// another.
+  bool isPresent(int index) const { return present[index]; }
+  /// Data of buffer `index`; null until an entry that names it is prepared, and
+  /// where only others have it.
   void *data(int index) const { return memory[index].data(); }
 
   /// Sets all elements of a buffer to a number; nothing where index is -1 or
@@ -65,6 +74,7 @@ public:
 
 private:
   std::vector<Memory> memory; // one for each buffer of the manifest
+  std::vector<bool> present;
   Memory arena;
 };
 

@@ -1,0 +1,879 @@
+//===- MakePrograms.cpp - What each place along the pipeline runs ---------===//
+
+#include "dialects/Exec/Exec.h"
+#include "dialects/NN/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/SymbolTable.h"
+#include "passes/pipeline/schedule/Schedule.h"
+#include "passes/stages/Passes.h"
+#include "passes/stages/Plan.h"
+#include "llvm/ADT/BitVector.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallBitVector.h"
+#include <map>
+
+namespace sheaf {
+#define GEN_PASS_DEF_PIPEMAKEPROGRAMS
+#include "passes/stages/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+using schedule::Action;
+using schedule::ActionKind;
+using schedule::Schedule;
+
+namespace {
+
+/// Places along the pipeline's axis.
+using Places = llvm::SmallBitVector;
+
+/// The axis `pp`: how many places it has, and by how much the number of a place
+/// in the mesh grows with one step along it.
+struct Axis {
+  int64_t size, stride;
+};
+
+schedule::Part partOf(StringRef letter) {
+  return letter == "F"   ? schedule::Part::Forward
+         : letter == "I" ? schedule::Part::InputGradient
+         : letter == "W" ? schedule::Part::WeightGradient
+                         : schedule::Part::Backward;
+}
+
+/// What an argument or result of an entry is, as (kind, name); the same for the
+/// argument and the result that updates it. Empty for what every rank may have.
+std::string bufferOf(Attribute attr) {
+  auto pair = dyn_cast_or_null<ArrayAttr>(attr);
+  if (!pair || pair.size() != 2 || !isa<StringAttr>(pair[1]))
+    return "";
+  return cast<StringAttr>(pair[1]).str();
+}
+
+/// The parameter that an argument is, or belongs to.
+std::string parameterOf(func::FuncOp function, unsigned i) {
+  if (auto param = function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
+    return param.getName().getValue().str();
+  return bufferOf(function.getArgAttr(i, nn::kStateAttr));
+}
+
+/// One entry, as it is for all places.
+struct Entry {
+  func::FuncOp function;
+  nn::MicrobatchesOp loop;
+  /// Where the calls of stage parts are.
+  Block *body = nullptr;
+  std::map<std::pair<int64_t, schedule::Part>, func::CallOp> calls;
+  DenseMap<Operation *, std::pair<int64_t, schedule::Part>> partOfCall;
+};
+
+class Programs {
+public:
+  Programs(ModuleOp module, Axis axis) : module(module), axis(axis) {}
+  LogicalResult run(StringRef schedule, int64_t chunks);
+
+private:
+  ModuleOp module;
+  Axis axis;
+  SmallVector<Entry> entries;
+  /// Of each stage.
+  std::vector<int32_t> rankOf;
+  /// The places that have a parameter, its gradient and its state.
+  std::map<std::string, Places> holders;
+
+  LogicalResult findCalls();
+  LogicalResult findHolders();
+};
+
+/// What several places know parts of, and is put together behind the last
+/// action: the sum of `leaves`, each known where `at` says, or one value that
+/// `at` knows.
+struct Joined {
+  Value value;
+  SmallVector<std::pair<Value, int64_t>> leaves;
+  Places wanted;
+  bool isSum = false;
+};
+
+/// The functions of one entry.
+class EntryPrograms {
+public:
+  EntryPrograms(Entry &entry, const Schedule &schedule, Axis axis,
+                const std::map<std::string, Places> &holders)
+      : entry(entry), schedule(schedule), axis(axis), holders(holders),
+        function(entry.function), all(axis.size, true) {}
+
+  LogicalResult run();
+
+private:
+  Entry &entry;
+  const Schedule &schedule;
+  Axis axis;
+  const std::map<std::string, Places> &holders;
+  func::FuncOp function;
+  const Places all;
+  schedule::Pipeline pipeline;
+  /// The value of each index into `pipeline.values`.
+  SmallVector<Value> values;
+  DenseMap<Value, Places> known;
+  /// For each accumulator of the loop the calls that its next value needs.
+  SmallVector<SmallVector<Operation *>> contributions;
+  SmallVector<Joined> joined;
+
+  Places placesOf(Value value);
+  Places holdersOf(StringRef parameter);
+  LogicalResult findEdges();
+  LogicalResult findJoined();
+  void callsBehind(Value value, llvm::SetVector<Value> &results);
+  bool isStageCall(Operation *op) {
+    return op && entry.partOfCall.contains(op);
+  }
+  int64_t placeOfCall(Operation *op) {
+    return schedule.rankOf[entry.partOfCall.lookup(op).first];
+  }
+
+  friend class Program;
+};
+
+/// The function of one place.
+class Program {
+public:
+  Program(EntryPrograms &all, int64_t place)
+      : all(all), place(place), builder(all.function.getContext()) {}
+  LogicalResult run(ArrayRef<Action> line);
+
+private:
+  EntryPrograms &all;
+  int64_t place;
+  OpBuilder builder;
+  func::FuncOp made;
+  /// Values outside of the loop, and those of a microbatch.
+  DenseMap<Value, Value> outer;
+  std::map<std::pair<void *, int64_t>, Value> inner;
+  SmallVector<Value> accumulators;
+  /// What an action read that is not here.
+  Value missing;
+  /// Transfers under way, by value and microbatch (and peer, of sends).
+  std::map<std::tuple<int32_t, int32_t, int32_t>, std::pair<Value, Value>>
+      sends;
+  std::map<std::pair<int32_t, int32_t>, std::pair<Value, Value>> receives;
+
+  Value get(Value value, int64_t microbatch);
+  Value getOuter(Value value);
+  Value copyOf(Operation *op, Value value, function_ref<Value(Value)> operand);
+  LogicalResult call(const schedule::Task &task);
+  LogicalResult act(const Action &action);
+  DictionaryAttr aboutEdge(const Action &action);
+  void join(const Joined &joined);
+  exec::TransferOp collective(Value input, exec::Transfer kind, int64_t root,
+                              StringRef purpose);
+  Value zero(Type type) {
+    return nn::ConstantOp::create(builder, all.function.getLoc(),
+                                  cast<RankedTensorType>(type), 0.0);
+  }
+};
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// What is where
+//===----------------------------------------------------------------------===//
+
+/// The results of stage parts that a value is made of by other ops of the body.
+void EntryPrograms::callsBehind(Value value, llvm::SetVector<Value> &results) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getBlock() != entry.body)
+    return;
+  if (isStageCall(op)) {
+    results.insert(value);
+    return;
+  }
+  for (Value operand : op->getOperands())
+    callsBehind(operand, results);
+}
+
+LogicalResult EntryPrograms::findEdges() {
+  llvm::MapVector<Value, std::vector<schedule::Use>> uses;
+  for (auto &[key, call] : entry.calls) {
+    llvm::SetVector<Value> results;
+    for (Value operand : call->getOperands())
+      callsBehind(operand, results);
+    for (Value result : results) {
+      // B reads what I and W read.
+      schedule::Part part = key.second == schedule::Part::Backward
+                                ? schedule::Part::InputGradient
+                                : key.second;
+      uses[result].push_back({part, static_cast<int32_t>(key.first)});
+    }
+  }
+  for (auto &[value, list] : uses) {
+    auto [stage, part] = entry.partOfCall.lookup(value.getDefiningOp());
+    schedule::Value edge;
+    edge.part =
+        part == schedule::Part::Backward ? schedule::Part::InputGradient : part;
+    edge.stage = static_cast<int32_t>(stage);
+    auto type = cast<RankedTensorType>(value.getType());
+    edge.bytes =
+        type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+    edge.uses = list;
+    pipeline.values.push_back(edge);
+    values.push_back(value);
+  }
+  pipeline.stages.resize(schedule.stages());
+  if (!entry.loop)
+    return success();
+  Operation *yield = entry.body->getTerminator();
+  for (Value value : yield->getOperands()) {
+    llvm::SetVector<Value> results;
+    callsBehind(value, results);
+    llvm::SetVector<Operation *> calls;
+    for (Value result : results)
+      calls.insert(result.getDefiningOp());
+    for (Operation *call : calls)
+      if (placeOfCall(call) != placeOfCall(calls[0]))
+        return call->emitOpError(
+            "and another part, which runs on another rank, add to one "
+            "accumulator; expected one for each stage, as "
+            "pipe-cut-stages makes them");
+    contributions.push_back(calls.takeVector());
+  }
+  return success();
+}
+
+Places EntryPrograms::holdersOf(StringRef parameter) {
+  auto it = holders.find(parameter.str());
+  return it == holders.end() ? all : it->second;
+}
+
+/// The places that can compute a value outside of the loop.
+Places EntryPrograms::placesOf(Value value) {
+  auto found = known.find(value);
+  if (found != known.end())
+    return found->second;
+  Places places = all;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    std::string parameter = parameterOf(function, argument.getArgNumber());
+    if (!parameter.empty())
+      places = holdersOf(parameter);
+  } else if (Operation *op = value.getDefiningOp();
+             entry.loop && op == entry.loop.getOperation()) {
+    auto &calls = contributions[cast<OpResult>(value).getResultNumber()];
+    if (!calls.empty()) {
+      places.reset();
+      places.set(placeOfCall(calls[0]));
+    }
+  } else if (isStageCall(op)) {
+    places.reset();
+    places.set(placeOfCall(op));
+  } else {
+    for (Value operand : op->getOperands())
+      places &= placesOf(operand);
+  }
+  return known[value] = places;
+}
+
+/// What has to be put together, in the order of the entry's ops.
+LogicalResult EntryPrograms::findJoined() {
+  Block &block = function.front();
+  auto isScalar = [](Value value) {
+    return cast<RankedTensorType>(value.getType()).getRank() == 0;
+  };
+  auto isSum = [](Operation *op) {
+    auto add = dyn_cast<nn::AddOp>(op);
+    return add && add.getLhs().getType() == add.getType() &&
+           add.getRhs().getType() == add.getType();
+  };
+  auto tell = [&](Value value) {
+    Places places = placesOf(value);
+    if (places.none() || places.all() || !isScalar(value))
+      return;
+    joined.push_back({value, {{value, places.find_first()}}, all, false});
+    known[value] = all;
+  };
+  // Scalars that are results are known everywhere.
+  DenseSet<Value> everywhere;
+  Operation *end = block.getTerminator();
+  auto result = StringAttr::get(function.getContext(), "result");
+  for (auto [i, value] : llvm::enumerate(end->getOperands()))
+    if (auto what = function.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+        what && what.size() == 2 && what[0] == result)
+      everywhere.insert(value);
+  auto tellResults = [&](Operation &op) {
+    for (Value value : op.getResults())
+      if (everywhere.contains(value))
+        tell(value);
+  };
+
+  // An op whose operands no place has all of is a sum over places, or reads
+  // scalars that are told to all.
+  DenseSet<Operation *> inSum;
+  for (Operation &op : block.without_terminator()) {
+    if (isa<nn::MicrobatchesOp>(op) || isStageCall(&op) ||
+        op.getNumResults() == 0 || placesOf(op.getResult(0)).any()) {
+      tellResults(op);
+      continue;
+    }
+    if (!isSum(&op)) {
+      llvm::for_each(op.getOperands(), tell);
+      for (Value value : op.getResults())
+        known.erase(value);
+      if (placesOf(op.getResult(0)).any()) {
+        tellResults(op);
+        continue;
+      }
+      InFlightDiagnostic error =
+          op.emitOpError("reads values of several stages that no rank has "
+                         "together, expected a sum");
+      for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+        Places places = placesOf(operand);
+        if (places.all())
+          continue;
+        Diagnostic &note = error.attachNote(operand.getLoc());
+        note << "operand " << i << " is known along pp at";
+        for (int place : places.set_bits())
+          note << " " << place;
+      }
+      return error;
+    }
+    // Its user reads a value of nowhere, so it is a sum, too.
+    if (op.hasOneUse() && op.user_begin()->getBlock() == &block &&
+        isSum(*op.user_begin())) {
+      inSum.insert(&op);
+      continue;
+    }
+    Joined sum{op.getResult(0), {}, all, true};
+    Places places(axis.size);
+    std::function<void(Value)> collect = [&](Value value) {
+      Operation *from = value.getDefiningOp();
+      if (from && (from == &op || inSum.contains(from))) {
+        for (Value operand : from->getOperands())
+          collect(operand);
+        return;
+      }
+      Places at = placesOf(value);
+      sum.leaves.emplace_back(value, at.find_first());
+      places |= at;
+    };
+    collect(op.getResult(0));
+    if (!isScalar(op.getResult(0)))
+      sum.wanted = places;
+    known[op.getResult(0)] = sum.wanted;
+    joined.push_back(std::move(sum));
+  }
+  for (auto [i, value] : llvm::enumerate(end->getOperands()))
+    if (placesOf(value).none())
+      return function.emitError("result ")
+             << i << " needs values of several stages that no rank has";
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The program of a place
+//===----------------------------------------------------------------------===//
+
+Value Program::copyOf(Operation *op, Value value,
+                      function_ref<Value(Value)> operand) {
+  IRMapping mapping;
+  for (Value input : op->getOperands())
+    mapping.map(input, operand(input));
+  Operation *copy = builder.clone(*op, mapping);
+  return copy->getResult(cast<OpResult>(value).getResultNumber());
+}
+
+/// A value outside of the loop.
+Value Program::getOuter(Value value) {
+  if (Value known = outer.lookup(value))
+    return known;
+  Operation *op = value.getDefiningOp();
+  if (isa_and_present<nn::MicrobatchesOp>(op))
+    return accumulators[cast<OpResult>(value).getResultNumber()];
+  assert(op && !all.isStageCall(op) && "a value of another place");
+  Value made =
+      copyOf(op, value, [&](Value operand) { return getOuter(operand); });
+  auto results = cast<OpResult>(made).getOwner()->getResults();
+  for (auto [from, to] : llvm::zip_equal(op->getResults(), results))
+    outer[from] = to;
+  return outer.lookup(value);
+}
+
+/// A value of the body for one microbatch.
+Value Program::get(Value value, int64_t microbatch) {
+  Block *body = all.entry.body;
+  Operation *op = value.getDefiningOp();
+  bool isInside = value.getParentBlock() == body;
+  if (!isInside || (!all.entry.loop && !op))
+    return getOuter(value);
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    nn::MicrobatchesOp loop = all.entry.loop;
+    unsigned i = argument.getArgNumber(), slices = loop.getSliced().size();
+    if (i > slices)
+      return accumulators[i - 1 - slices];
+  }
+  Value &known = inner[{value.getAsOpaquePointer(), microbatch}];
+  if (known)
+    return known;
+  Location loc = value.getLoc();
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto type = cast<RankedTensorType>(value.getType());
+    unsigned i = argument.getArgNumber();
+    if (i == 0)
+      return known = nn::ConstantOp::create(builder, loc, type,
+                                            static_cast<double>(microbatch));
+    Value whole = getOuter(all.entry.loop.getSliced()[i - 1]);
+    SmallVector<int64_t> offsets(type.getRank(), 0);
+    offsets[0] = microbatch * type.getDimSize(0);
+    return known = nn::SliceOp::create(
+               builder, loc, type, whole, builder.getDenseI64ArrayAttr(offsets),
+               builder.getDenseI64ArrayAttr(type.getShape()),
+               DenseI64ArrayAttr());
+  }
+  if (all.isStageCall(op)) {
+    // Told behind the action.
+    missing = value;
+    return known = zero(value.getType());
+  }
+  Value made = copyOf(op, value,
+                      [&](Value operand) { return get(operand, microbatch); });
+  auto results = cast<OpResult>(made).getOwner()->getResults();
+  for (auto [from, to] : llvm::zip_equal(op->getResults(), results))
+    inner[{from.getAsOpaquePointer(), microbatch}] = to;
+  return made;
+}
+
+LogicalResult Program::call(const schedule::Task &task) {
+  SmallVector<schedule::Part, 2> parts{task.part};
+  auto has = [&](schedule::Part part) {
+    return all.entry.calls.contains({task.stage, part});
+  };
+  // Where the program has the halves, the backward is one behind the other.
+  if (task.part == schedule::Part::Backward && !has(task.part))
+    parts = {schedule::Part::InputGradient, schedule::Part::WeightGradient};
+  for (schedule::Part part : parts) {
+    auto it = all.entry.calls.find({task.stage, part});
+    if (it == all.entry.calls.end())
+      continue; // The stage has nothing to do.
+    func::CallOp from = it->second;
+    SmallVector<Value> operands;
+    for (Value operand : from.getOperands())
+      operands.push_back(get(operand, task.microbatch));
+    auto made = func::CallOp::create(builder, from.getLoc(), from.getCallee(),
+                                     from.getResultTypes(), operands);
+    made->setDiscardableAttrs(from->getDiscardableAttrDictionary());
+    for (auto [result, value] :
+         llvm::zip_equal(from.getResults(), made.getResults()))
+      inner[{result.getAsOpaquePointer(), task.microbatch}] = value;
+    if (!all.entry.loop)
+      continue;
+    // What it adds to; the last of those that add to one does it.
+    Operation *yield = all.entry.body->getTerminator();
+    for (auto [i, calls] : llvm::enumerate(all.contributions)) {
+      if (!llvm::is_contained(calls, from.getOperation()) ||
+          !llvm::all_of(calls, [&](Operation *other) {
+            return inner.contains(
+                {other->getResult(0).getAsOpaquePointer(), task.microbatch});
+          }))
+        continue;
+      accumulators[i] = get(yield->getOperand(i), task.microbatch);
+    }
+  }
+  return success();
+}
+
+DictionaryAttr Program::aboutEdge(const Action &action) {
+  int64_t from = all.schedule.rankOf[action.task.stage];
+  bool sends = action.kind == ActionKind::Send;
+  std::string text = "stage " + std::to_string(action.task.stage) + " " +
+                     schedule::letterOf(action.task.part) +
+                     std::to_string(action.task.microbatch) + ", rank " +
+                     std::to_string(from) + " to " +
+                     std::to_string(sends ? action.peer : place);
+  return builder.getDictionaryAttr(
+      {builder.getNamedAttr("axes", builder.getStrArrayAttr({"pp"})),
+       builder.getNamedAttr("name", builder.getStringAttr(text))});
+}
+
+LogicalResult Program::act(const Action &action) {
+  Axis axis = all.axis;
+  auto key = std::make_tuple(action.value, action.task.microbatch, action.peer);
+  auto landing = std::make_pair(action.value, action.task.microbatch);
+  switch (action.kind) {
+  case ActionKind::Compute:
+    return call(action.task);
+  case ActionKind::FusedPair:
+    return failure(failed(call(action.task)) || failed(call(action.other)));
+  case ActionKind::Send: {
+    Value value = get(all.values[action.value], action.task.microbatch);
+    Value handle =
+        exec::SendOp::create(builder, value.getLoc(), value, action.peer,
+                             axis.size, axis.stride, aboutEdge(action));
+    sends[key] = {handle, value};
+    return success();
+  }
+  case ActionKind::Receive: {
+    Value value = all.values[action.value];
+    auto made = exec::ReceiveOp::create(builder, value.getLoc(),
+                                        value.getType(), action.peer, axis.size,
+                                        axis.stride, aboutEdge(action));
+    receives[landing] = {made.getHandle(), made.getResult()};
+    return success();
+  }
+  case ActionKind::WaitSend: {
+    auto [handle, value] = sends.at(key);
+    exec::WaitSendOp::create(builder, value.getLoc(), handle, value);
+    return success();
+  }
+  case ActionKind::WaitReceive: {
+    auto [handle, value] = receives.at(landing);
+    inner[{all.values[action.value].getAsOpaquePointer(),
+           action.task.microbatch}] =
+        exec::WaitReceiveOp::create(builder, value.getLoc(), value.getType(),
+                                    handle, value);
+    return success();
+  }
+  case ActionKind::Free: // A value ends with its last use.
+  case ActionKind::GatherWeights:
+  case ActionKind::FreeWeights:
+  case ActionKind::ReduceGradients:
+  case ActionKind::ReduceNorm:
+  case ActionKind::Update:
+    return success();
+  }
+  llvm_unreachable("all actions are handled");
+}
+
+exec::TransferOp Program::collective(Value input, exec::Transfer kind,
+                                     int64_t root, StringRef purpose) {
+  MLIRContext *context = builder.getContext();
+  exec::ReductionAttr reduction;
+  if (kind == exec::Transfer::AllReduce)
+    reduction = exec::ReductionAttr::get(context, exec::Reduction::Sum);
+  IntegerAttr one = builder.getI64IntegerAttr(1);
+  auto about = builder.getDictionaryAttr(
+      {builder.getNamedAttr("axes", builder.getStrArrayAttr({"pp"})),
+       builder.getNamedAttr("purpose", builder.getStringAttr(purpose))});
+  return exec::TransferOp::create(
+      builder, input.getLoc(), input.getType(),
+      exec::TransferAttr::get(context, kind), reduction, input,
+      builder.getDenseI64ArrayAttr(all.axis.size),
+      builder.getDenseI64ArrayAttr(all.axis.stride), one, one,
+      builder.getI64IntegerAttr(root), DenseI64ArrayAttr(), about);
+}
+
+void Program::join(const Joined &joined) {
+  auto sumOf = [&](Value sum, Value next) -> Value {
+    if (!sum)
+      return next;
+    auto add = nn::AddOp::create(builder, next.getLoc(), sum, next);
+    if (Attribute role = joined.value.getDefiningOp()->getAttr(nn::kRoleAttr))
+      add->setAttr(nn::kRoleAttr, role);
+    return add;
+  };
+  Value own;
+  for (auto [leaf, at] : joined.leaves)
+    if (at == place)
+      own = sumOf(own, getOuter(leaf));
+  bool isScalar = cast<RankedTensorType>(joined.value.getType()).getRank() == 0;
+  if (isScalar) {
+    if (!own)
+      own = zero(joined.value.getType());
+    outer[joined.value] =
+        joined.isSum ? collective(own, exec::Transfer::AllReduce, 0, "norm")
+                     : collective(own, exec::Transfer::Broadcast,
+                                  joined.leaves[0].second, "result");
+    return;
+  }
+  if (!joined.wanted.test(place))
+    return;
+  // Each sends its part to each other, and all add in one order.
+  llvm::SmallSetVector<int64_t, 4> parts;
+  for (auto [leaf, at] : joined.leaves)
+    parts.insert(at);
+  SmallVector<int64_t> from = parts.takeVector();
+  llvm::sort(from);
+  auto about = builder.getDictionaryAttr(
+      {builder.getNamedAttr("axes", builder.getStrArrayAttr({"pp"})),
+       builder.getNamedAttr("name",
+                            builder.getStringAttr("gradient of a weight of "
+                                                  "several stages"))});
+  Location loc = joined.value.getLoc();
+  SmallVector<exec::ReceiveOp> coming;
+  for (int64_t other : from)
+    if (other != place)
+      coming.push_back(
+          exec::ReceiveOp::create(builder, loc, joined.value.getType(), other,
+                                  all.axis.size, all.axis.stride, about));
+  SmallVector<Value> handles;
+  if (own)
+    for (int other : joined.wanted.set_bits())
+      if (other != place)
+        handles.push_back(exec::SendOp::create(
+            builder, loc, own, other, all.axis.size, all.axis.stride, about));
+  Value sum;
+  auto *next = coming.begin();
+  for (int64_t other : from) {
+    if (other == place) {
+      sum = sumOf(sum, own);
+      continue;
+    }
+    exec::ReceiveOp receive = *next++;
+    sum = sumOf(sum, exec::WaitReceiveOp::create(
+                         builder, loc, receive.getResult().getType(),
+                         receive.getHandle(), receive.getResult()));
+  }
+  for (Value handle : handles)
+    exec::WaitSendOp::create(builder, loc, handle, own);
+  outer[joined.value] = sum;
+}
+
+LogicalResult Program::run(ArrayRef<Action> line) {
+  func::FuncOp function = all.function;
+  Location loc = function.getLoc();
+  std::string name = (function.getName() + "_pp" + Twine(place)).str();
+  builder.setInsertionPoint(function);
+  made = func::FuncOp::create(builder, loc, name, function.getFunctionType());
+  made->setAttr(exec::kPlaceAttr,
+                builder.getArrayAttr({function.getSymNameAttr(),
+                                      builder.getI64IntegerAttr(place)}));
+  Block *block = made.addEntryBlock();
+  for (auto [from, to] :
+       llvm::zip_equal(function.getArguments(), block->getArguments())) {
+    to.setLoc(from.getLoc());
+    outer[from] = to;
+  }
+  builder.setInsertionPointToEnd(block);
+  if (all.entry.loop)
+    for (Value init : all.entry.loop.getInits())
+      accumulators.push_back(getOuter(init));
+  for (const Action &action : line) {
+    if (failed(act(action)))
+      return failure();
+    if (missing)
+      return missing.getDefiningOp()->emitOpError("computes a value that ")
+             << action.str() << " reads on rank " << place
+             << " of the pipeline before it is there";
+  }
+  if (!all.entry.loop)
+    for (auto &[key, call] : all.entry.calls)
+      for (Value result : call->getResults())
+        if (auto it = inner.find({result.getAsOpaquePointer(), 0});
+            it != inner.end())
+          outer[result] = it->second;
+  for (const Joined &each : all.joined)
+    join(each);
+
+  // What this place has.
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> resultAttributes, argumentAttributes;
+  auto attributesOf = [](DictionaryAttr attributes, MLIRContext *context) {
+    return attributes ? attributes : DictionaryAttr::get(context);
+  };
+  MLIRContext *context = builder.getContext();
+  for (auto [i, value] :
+       llvm::enumerate(function.front().getTerminator()->getOperands())) {
+    auto what = function.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+    Places places = outer.contains(value) && !isa<BlockArgument>(value)
+                        ? all.all
+                        : all.placesOf(value);
+    if (std::string parameter = bufferOf(what);
+        !parameter.empty() && what[0] != StringAttr::get(context, "result"))
+      places &= all.holdersOf(parameter);
+    if (!places.test(place))
+      continue;
+    results.push_back(getOuter(value));
+    resultAttributes.push_back(
+        attributesOf(function.getResultAttrDict(i), context));
+  }
+  auto end = func::ReturnOp::create(builder, loc, results);
+  // Ops whose values this place turned out not to need.
+  bool changed = true;
+  while (changed) {
+    changed = false;
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+      if (&op != end && op.use_empty() && isMemoryEffectFree(&op) &&
+          !isa<exec::TransferOp>(op)) {
+        op.erase();
+        changed = true;
+      }
+  }
+  llvm::BitVector unused(block->getNumArguments());
+  for (BlockArgument argument : block->getArguments()) {
+    unsigned i = argument.getArgNumber();
+    if (argument.use_empty())
+      unused.set(i);
+    else
+      argumentAttributes.push_back(
+          attributesOf(function.getArgAttrDict(i), context));
+  }
+  block->eraseArguments(unused);
+  made.setFunctionType(FunctionType::get(context, block->getArgumentTypes(),
+                                         ValueRange(results).getTypes()));
+  made.setAllArgAttrs(argumentAttributes);
+  made.setAllResultAttrs(resultAttributes);
+  return success();
+}
+
+LogicalResult EntryPrograms::run() {
+  if (failed(findEdges()) || failed(findJoined()))
+    return failure();
+  llvm::Expected<Schedule> lowered =
+      stages::addTransfers(schedule, pipeline, /*forwardOnly=*/!entry.loop);
+  if (!lowered)
+    return function.emitError("cannot run the schedule: ")
+           << llvm::StringRef(llvm::toString(lowered.takeError())).rtrim();
+  for (int64_t place = 0; place < axis.size; ++place)
+    if (failed(Program(*this, place).run(lowered->ranks[place])))
+      return failure();
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+LogicalResult Programs::findCalls() {
+  SymbolTable symbols(module);
+  for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>())) {
+    if (!function.isPublic() || function.isDeclaration())
+      continue;
+    Entry entry;
+    entry.function = function;
+    for (auto loop : function.getOps<nn::MicrobatchesOp>()) {
+      if (entry.loop)
+        return loop.emitOpError("is the second loop over microbatches of @")
+               << function.getName() << ", expected one";
+      entry.loop = loop;
+    }
+    entry.body = entry.loop ? &entry.loop.getBody().front() : &function.front();
+    WalkResult result = function.walk([&](func::CallOp call) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      auto stage = callee ? callee->getAttrOfType<IntegerAttr>(kStageAttr)
+                          : IntegerAttr();
+      auto part =
+          callee ? callee->getAttrOfType<StringAttr>(kPartAttr) : StringAttr();
+      if (!stage || !part)
+        return WalkResult::advance();
+      if (call->getBlock() != entry.body) {
+        call.emitOpError("calls a stage part outside of the loop over "
+                         "microbatches, expected all in one block");
+        return WalkResult::interrupt();
+      }
+      auto key = std::make_pair(stage.getInt(), partOf(part.getValue()));
+      if (!entry.calls.emplace(key, call).second) {
+        call.emitOpError("calls part ")
+            << part << " of stage " << stage.getInt()
+            << " a second time, expected each part once";
+        return WalkResult::interrupt();
+      }
+      entry.partOfCall[call] = key;
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      return failure();
+    entries.push_back(std::move(entry));
+  }
+  return success();
+}
+
+LogicalResult Programs::findHolders() {
+  for (Entry &entry : entries) {
+    // The arguments behind the operands of a place's calls.
+    for (auto &[key, call] : entry.calls) {
+      llvm::SetVector<Value> reached(call->operand_begin(),
+                                     call->operand_end());
+      for (size_t i = 0; i < reached.size(); ++i) { // Grows while walked.
+        Value value = reached[i];
+        if (auto argument = dyn_cast<BlockArgument>(value)) {
+          if (argument.getOwner() != &entry.function.front()) {
+            // A slice of the batch; an accumulator starts from no parameter.
+            continue;
+          }
+          std::string parameter =
+              parameterOf(entry.function, argument.getArgNumber());
+          if (parameter.empty())
+            continue;
+          Places &places =
+              holders.try_emplace(parameter, Places(axis.size)).first->second;
+          places.set(rankOf[key.first]);
+        } else if (!entry.partOfCall.contains(value.getDefiningOp())) {
+          reached.insert(value.getDefiningOp()->operand_begin(),
+                         value.getDefiningOp()->operand_end());
+        }
+      }
+    }
+  }
+  // What no stage reads is with the first.
+  for (Entry &entry : entries)
+    for (unsigned i = 0; i < entry.function.getNumArguments(); ++i)
+      if (std::string parameter = parameterOf(entry.function, i);
+          !parameter.empty()) {
+        auto [it, isNew] = holders.try_emplace(parameter, Places(axis.size));
+        if (isNew)
+          it->second.set(0);
+      }
+  return success();
+}
+
+LogicalResult Programs::run(StringRef kind, int64_t chunks) {
+  if (failed(findCalls()))
+    return failure();
+  int64_t stages = 0, microbatches = 1;
+  for (Entry &entry : entries) {
+    for (auto &[key, call] : entry.calls)
+      stages = std::max(stages, key.first + 1);
+    if (entry.loop)
+      microbatches = entry.loop.getCount();
+  }
+  if (stages == 0)
+    return module.emitError("has no entry with stage parts to run on ")
+           << axis.size << " ranks, expected what pipe-cut-stages makes";
+  llvm::Expected<Schedule> schedule = stages::makeSchedule(
+      kind, static_cast<int32_t>(axis.size), static_cast<int32_t>(chunks),
+      static_cast<int32_t>(microbatches));
+  if (!schedule)
+    return module.emitError(llvm::toString(schedule.takeError()));
+  rankOf = schedule->rankOf;
+  stages = schedule->stages();
+  for (Entry &entry : entries)
+    for (auto &[key, call] : entry.calls)
+      if (key.first >= stages)
+        return call->emitOpError("calls a part of stage ")
+               << key.first << ", and there are " << stages << " stages, 0 to "
+               << stages - 1;
+  if (failed(findHolders()))
+    return failure();
+  for (Entry &entry : entries)
+    if (failed(EntryPrograms(entry, *schedule, axis, holders).run()))
+      return failure();
+  for (Entry &entry : entries)
+    entry.function.erase();
+  return success();
+}
+
+namespace {
+struct PipeMakePrograms : sheaf::impl::PipeMakeProgramsBase<PipeMakePrograms> {
+  using PipeMakeProgramsBase::PipeMakeProgramsBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    std::optional<Axis> axis;
+    int64_t stride = 1;
+    if (auto mesh = module->getAttrOfType<ArrayAttr>(exec::kMeshAttr))
+      for (auto entry : llvm::reverse(mesh.getAsRange<ArrayAttr>())) {
+        int64_t size = cast<IntegerAttr>(entry[1]).getInt();
+        if (cast<StringAttr>(entry[0]).getValue() == "pp")
+          axis = Axis{size, stride};
+        stride *= size;
+      }
+    if (!axis || axis->size < 2) {
+      module.emitError("has no mesh with an axis pp of at least 2 places "
+                       "(exec.mesh), expected what dist-to-nn leaves of "
+                       "--mesh=pp=2");
+      return signalPassFailure();
+    }
+    if (failed(Programs(module, *axis).run(schedule, chunks)))
+      signalPassFailure();
+  }
+};
+} // namespace

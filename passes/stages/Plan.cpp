@@ -1,0 +1,85 @@
+//===- Plan.cpp - A schedule with its sends and receives ------------------===//
+
+#include "passes/stages/Plan.h"
+#include "passes/pipeline/schedule/Generate.h"
+#include "passes/pipeline/schedule/Lower.h"
+#include "passes/pipeline/schedule/Text.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include <set>
+#include <tuple>
+
+using namespace sheaf;
+using namespace sheaf::schedule;
+
+llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
+                                              int32_t ranks, int32_t chunks,
+                                              int32_t microbatches) {
+  if (!name.consume_front("file:"))
+    return makeRecipe(name, ranks, microbatches, chunks);
+  auto file = llvm::MemoryBuffer::getFile(name);
+  if (!file)
+    return llvm::createStringError(file.getError(), "%s: %s",
+                                   name.str().c_str(),
+                                   file.getError().message().c_str());
+  llvm::Expected<Schedule> read = parse((*file)->getBuffer(), name);
+  if (!read)
+    return read;
+  if (read->size() != ranks || read->microbatches != microbatches)
+    return llvm::createStringError(
+        "%s: is a schedule of %d ranks and %d microbatches, expected %d and %d",
+        name.str().c_str(), read->size(), read->microbatches, ranks,
+        microbatches);
+  return read;
+}
+
+/// The stages one after the other, each forward once.
+static Schedule passOnce(const Schedule &schedule, const Pipeline &pipeline) {
+  Schedule made = schedule;
+  made.microbatches = 1;
+  for (std::vector<Action> &line : made.ranks)
+    line.clear();
+  for (int32_t stage = 0; stage < schedule.stages(); ++stage) {
+    int32_t rank = schedule.rankOf[stage];
+    made.ranks[rank].push_back(Action::compute(Part::Forward, stage, 0));
+    for (size_t i = 0; i < pipeline.values.size(); ++i) {
+      const Value &value = pipeline.values[i];
+      if (value.stage != stage)
+        continue;
+      std::set<int32_t> readers;
+      for (const Use &use : value.uses)
+        if (schedule.rankOf[use.stage] != rank)
+          readers.insert(schedule.rankOf[use.stage]);
+      for (int32_t reader : readers) {
+        Action action;
+        action.task = {value.part, stage, 0};
+        action.value = static_cast<int32_t>(i);
+        for (auto [kind, at, peer] :
+             {std::tuple(ActionKind::Send, rank, reader),
+              std::tuple(ActionKind::WaitSend, rank, reader),
+              std::tuple(ActionKind::Receive, reader, rank),
+              std::tuple(ActionKind::WaitReceive, reader, rank)}) {
+          action.kind = kind;
+          action.peer = peer;
+          made.ranks[at].push_back(action);
+        }
+      }
+    }
+  }
+  return made;
+}
+
+llvm::Expected<Schedule> stages::addTransfers(const Schedule &schedule,
+                                              const Pipeline &pipeline,
+                                              bool forwardOnly) {
+  if (forwardOnly)
+    return passOnce(schedule, pipeline);
+  Lowered lowered = lower(pipeline, schedule);
+  if (auto *problem = std::get_if<Problem>(&lowered))
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   problem->str());
+  Schedule made = std::get<Schedule>(std::move(lowered));
+  if (auto problem = verify(pipeline, made).problem)
+    return llvm::createStringError(llvm::inconvertibleErrorCode(),
+                                   problem->str());
+  return made;
+}
