@@ -386,6 +386,11 @@ void Emitter::store(Value value, Value buffer, const Index &offset) {
 // Elements
 //===----------------------------------------------------------------------===//
 
+/// Whether an op is worth a store and a load.
+static bool takesLong(Operation *op) {
+  return isa<ExpOp, LogOp, TanhOp, ErfOp, SigmoidOp, SinOp, CosOp, PowOp>(op);
+}
+
 Value Emitter::element(Value tensor, const Indices &place) {
   At at(*this, indexing.depth(place));
   std::pair<void *, Indices> key{tensor.getAsOpaquePointer(), place};
@@ -406,6 +411,8 @@ Value Emitter::element(Value tensor, const Indices &place) {
 }
 
 Value Emitter::compute(Operation *op, Value result, const Indices &place) {
+  if (takesLong(op))
+    longPasses.insert(pass);
   std::vector<Indices> places;
   Type elementType = tensorOf(result).getElementType();
   if (operandPlaces(indexing, op, place, places)) {
@@ -418,7 +425,7 @@ Value Emitter::compute(Operation *op, Value result, const Indices &place) {
     Value value = buildScalar(builder(), loc, op, operands);
     if (auto exp = value.getDefiningOp<math::ExpOp>();
         exp && op->hasAttr(kSummedAttr))
-      exp.setFastmath(arith::FastMathFlags::afn);
+      exp.setFastmath(arith::FastMathFlags::afn | arith::FastMathFlags::ninf);
     return value;
   }
   return llvm::TypeSwitch<Operation *, Value>(op)
@@ -617,11 +624,6 @@ Value Emitter::computeRandom(RandomOp random, const Indices &place) {
 //===----------------------------------------------------------------------===//
 // Rows that are kept
 //===----------------------------------------------------------------------===//
-
-/// Whether an op is worth a store and a load.
-static bool takesLong(Operation *op) {
-  return isa<ExpOp, LogOp, TanhOp, ErfOp, SigmoidOp, SinOp, CosOp, PowOp>(op);
-}
 
 Value Emitter::findRow(Value tensor, const Indices &place) {
   for (const std::unique_ptr<Scope> &scope : scopes)
@@ -1004,7 +1006,8 @@ void Emitter::chooseStreams(const Plan &plan, ValueRange results) {
 
 void Emitter::prefetchRows(scf::ForOp items) {
   // Where a row is gone through several times, memory would rest after the
-  // first. In the last two passes the next row is fetched, half of it in each.
+  // first. In the last two passes the next row is fetched, half of it in each;
+  // all of it in the last, where that alone takes long.
   struct Passes {
     unsigned first, beforeLast, last;
   };
@@ -1018,9 +1021,14 @@ void Emitter::prefetchRows(scf::ForOp items) {
       passes.last = load.pass;
     }
   }
+  auto takesAll = [&](const Passes &passes) {
+    return longPasses.contains(passes.last) &&
+           !longPasses.contains(passes.beforeLast);
+  };
   auto isWanted = [&](RowLoad &load) {
     Passes passes = passesOf.lookup(load.op.getBase());
-    return passes.first != passes.last && load.pass >= passes.beforeLast;
+    return passes.first != passes.last &&
+           load.pass >= (takesAll(passes) ? passes.last : passes.beforeLast);
   };
   int64_t rowBytes = 0;
   llvm::SmallPtrSet<Operation *, 4> seen;
@@ -1048,17 +1056,19 @@ void Emitter::prefetchRows(scf::ForOp items) {
     if (!step)
       step = arith::SelectOp::create(
           start, loc, isThere, number(start, load.stride), number(start, 0));
-    // Of a row of n elements, at column c: element c/2 or (n + c)/2.
+    // Of a row of n elements, at column c: element c/2 or (n + c)/2, or c.
     OpBuilder after(load.op);
-    bool isLast = load.pass == passesOf.lookup(load.op.getBase()).last;
+    Passes passes = passesOf.lookup(load.op.getBase());
     Value column =
         arith::SubIOp::create(after, loc, load.op.getIndices()[0], load.row);
-    Value half = arith::ShRUIOp::create(after, loc, column, number(after, 1));
-    if (isLast)
-      half = arith::AddIOp::create(after, loc, half,
-                                   number(after, load.stride / 2));
+    if (!takesAll(passes)) {
+      column = arith::ShRUIOp::create(after, loc, column, number(after, 1));
+      if (load.pass == passes.last)
+        column = arith::AddIOp::create(after, loc, column,
+                                       number(after, load.stride / 2));
+    }
     Value at = arith::AddIOp::create(
-        after, loc, arith::AddIOp::create(after, loc, load.row, half), step);
+        after, loc, arith::AddIOp::create(after, loc, load.row, column), step);
     memref::PrefetchOp::create(after, loc, load.op.getBase(), at,
                                /*isWrite=*/false,
                                /*localityHint=*/rowBytes <= (8 << 10) ? 3 : 2,

@@ -170,6 +170,8 @@ private:
   std::vector<RowLoad> rowLoads;
   std::optional<unsigned> row;
   unsigned pass = 0;
+  /// Passes that compute functions such as exp, in which memory would rest.
+  llvm::SmallDenseSet<unsigned> longPasses;
 };
 
 } // namespace sheaf::cpu

@@ -124,19 +124,16 @@ struct Steps {
   // f32
   //===--------------------------------------------------------------------===//
 
-  /// For x between two limits, the number n nearest to x / log 2, in the low
-  /// bits of 1.5 * 2^23 + n, and as a float. NaN passes through x.
-  std::pair<Value, Value> powerOf(Value &x, double least, double largest) {
-    x = select(less(x, least), number(x, least), x);
-    x = select(is(arith::CmpFPredicate::OGT, x, largest), number(x, largest),
-               x);
+  /// The number n nearest to `sign` * x / log 2, in the low bits of
+  /// 1.5 * 2^23 + n, and as a float.
+  std::pair<Value, Value> nearestPower(Value x, double sign) {
     Value magic = number(x, std::ldexp(1.5, 23));
-    Value shifted = fma(x, 1.44269504088896341, magic);
+    Value shifted = fma(x, sign * 1.44269504088896341, magic);
     return {shifted, sub(shifted, magic)};
   }
 
-  /// x 2^n, rounded once; `shifted` as of `powerOf`. Null where the machine has
-  /// no instruction for it.
+  /// x 2^n, rounded once; `shifted` as of `nearestPower`. Null where the
+  /// machine has no instruction for it.
   Value scale(Value x, Value shifted, Value n) {
     if (!scales)
       return {};
@@ -161,8 +158,10 @@ struct Steps {
   }
 
   Value exp(Value x) {
-    // The limits are beyond underflow and overflow.
-    auto [shifted, n] = powerOf(x, -110, 100);
+    // The limits are beyond underflow and overflow; NaN passes.
+    x = select(less(x, -110.0), number(x, -110), x);
+    x = select(is(arith::CmpFPredicate::OGT, x, 100), number(x, 100), x);
+    auto [shifted, n] = nearestPower(x, 1);
     Value r = fma(n, -0.693145751953125, x);
     r = fma(n, -1.42860682030941723e-6, r);
     Value fraction =
@@ -178,16 +177,28 @@ struct Steps {
     return mul(mul(fraction, powerOf2(half)), powerOf2(other));
   }
 
-  /// e^x for what is added to 1 or more, where numbers below e^-87 vanish.
-  Value expBesideOne(Value x) {
-    auto [shifted, n] = powerOf(x, -87.5, 89);
-    Value r = fma(n, -0.69314718055994530942, x);
+  /// e^x, or e^-x, for what is added to 1 or more, where numbers below e^-87
+  /// vanish. `isBounded`: it is no more than 1.
+  Value expBesideOne(Value x, bool isNegated, bool isBounded) {
+    double sign = isNegated ? -1 : 1, least = -87.5, largest = 89;
+    auto cut = [&](double limit, bool isUpper) {
+      auto predicate =
+          isUpper ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+      x = select(is(predicate, x, limit), number(x, limit), x);
+    };
+    if (!isNegated || !isBounded)
+      cut(isNegated ? -largest : least, /*isUpper=*/false);
+    if (isNegated || !isBounded)
+      cut(isNegated ? -least : largest, /*isUpper=*/true);
+    auto [shifted, n] = nearestPower(x, sign);
+    Value r =
+        fma(n, -0.69314718055994530942, isNegated ? make<arith::NegFOp>(x) : x);
     SmallVector<double> c = {1,
-                             9.999997037e-01,
-                             4.999914276e-01,
-                             1.666764394e-01,
-                             4.189885135e-02,
-                             8.290143996e-03};
+                             1,
+                             4.999922585e-01,
+                             1.666711817e-01,
+                             4.189098745e-02,
+                             8.312430466e-03};
     if (scales)
       return scale(polynomial(r, c), shifted, n);
     // One factor, 2^(n - 1), which is normal up to n = 128, and 0 for -126.
@@ -230,7 +241,8 @@ struct Steps {
                        2.166634505e-02, -8.091964384e-03, 2.064662036e-03});
     Value small = fma(mul(x, z), tail, x);
     // 1 - 2 / (e^2|x| + 1), with the sign of x.
-    Value e = expBesideOne(add(size, size));
+    Value e = expBesideOne(add(size, size), /*isNegated=*/false,
+                           /*isBounded=*/false);
     Value large = sub(number(x, 1), div(number(x, 2), add(e, 1)));
     large = make<math::CopySignOp>(large, x);
     return select(less(size, 0.625), small, large);
@@ -250,7 +262,8 @@ struct Steps {
         polynomial(cut, {-1.880402304e-04, 1.129578424e+00, 6.332198931e-01,
                          1.084185773e-01, -2.520825674e-02, 4.204561874e-03,
                          -4.413363770e-04, 2.168684995e-05});
-    Value large = sub(number(x, 1), expBesideOne(make<arith::NegFOp>(q)));
+    Value large = sub(number(x, 1),
+                      expBesideOne(q, /*isNegated=*/true, /*isBounded=*/true));
     large = make<math::CopySignOp>(large, x);
     return select(less(size, 1.0), small, large);
   }
@@ -457,9 +470,18 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
       return rewriter.notifyMatchFailure(op, "expected f32");
     Steps steps{rewriter, op.getLoc(), scales};
     Value x = op.getOperand();
-    bool isRough =
-        bitEnumContainsAll(op.getFastmath(), arith::FastMathFlags::afn);
-    rewriter.replaceOp(op, isRough ? steps.expBesideOne(x) : steps.exp(x));
+    auto has = [&](arith::FastMathFlags flag) {
+      return bitEnumContainsAll(op.getFastmath(), flag);
+    };
+    if (!has(arith::FastMathFlags::afn)) {
+      rewriter.replaceOp(op, steps.exp(x));
+      return success();
+    }
+    auto negation = x.getDefiningOp<arith::NegFOp>();
+    rewriter.replaceOp(
+        op, steps.expBesideOne(negation ? negation.getOperand() : x,
+                               /*isNegated=*/bool(negation),
+                               /*isBounded=*/has(arith::FastMathFlags::ninf)));
     return success();
   }
 };
