@@ -492,17 +492,23 @@ Expected<GreedyResult> makeGreedy(const Pipeline &pipeline,
     take(recipe);
 
   ValueIndex index(pipeline);
+  // Microbatches in flight: more on earlier ranks, or as many on all.
+  std::vector<std::pair<double, int32_t>> ahead;
+  for (double perRank : {1.0, 1.25, 1.5, 2.0, 4.0})
+    for (int32_t more : {0, 1, 2, ranks})
+      ahead.emplace_back(perRank, more);
+  for (int32_t quarters : {1, 2, 3, 4, 5, 6, 8})
+    ahead.emplace_back(0, std::max(1, ranks * quarters / 4));
   std::vector<Policy> policies;
   using Prefer = Policy::Prefer;
   for (double patience : {0.0, 0.5, 1.0})
     for (bool deepFirst : {true, false})
       for (Prefer prefer :
            {Prefer::Gradients, Prefer::Alternate, Prefer::Forwards})
-        for (double perRank : {1.0, 1.25, 1.5, 2.0, 4.0})
-          for (int32_t more : {0, 1, 2, ranks})
-            // Of one stage there is no deeper one.
-            if (stages != ranks || deepFirst)
-              policies.push_back({perRank, more, prefer, deepFirst, patience});
+        for (auto [perRank, more] : ahead)
+          // Of one stage there is no deeper one.
+          if (stages != ranks || deepFirst)
+            policies.push_back({perRank, more, prefer, deepFirst, patience});
   // A second or two, whatever the size.
   int64_t tasks = int64_t(3) * stages * m;
   size_t most = std::max<int64_t>(4, 4000000 / tasks);
