@@ -175,7 +175,7 @@ private:
                << zero << ", expected 0 to 3";
       dist::MeshAxisAttr batch = mesh.op.lookup(kBatchAxis);
       int64_t group = options.zeroGroup, devices = batch ? batch.getSize() : 1;
-      if (group < 0 || (group > 0 && zero > 0 && batch && devices % group != 0))
+      if (group < 0 || (group > 0 && zero > 0 && devices % group != 0))
         return module.emitError("dist-apply-strategy: zero-group is ")
                << group << ", which does not divide the " << devices
                << " devices of dp; nearest: "
@@ -197,11 +197,45 @@ private:
         zeroRows[row.what - StrategyRow::State] = &row;
       }
     }
+    if (failed(checkOptions()))
+      return failure();
     if (!subAxes.empty() && failed(cutMesh()))
       return failure();
     if (zero > 0)
       zeroAxes = atomsOf(zeroRows[0]->meshAxes);
     return success();
+  }
+
+  /// That options on what ZeRO shards have something to tell of.
+  LogicalResult checkOptions() {
+    // With zero-group=1 the table has no row: what was asked for counts.
+    int stage = options.strategy.empty() ? options.zero : zero;
+    static constexpr llvm::StringLiteral what[] = {"state", "gradient",
+                                                   "weight"};
+    auto check = [&](bool isGiven, const Twine &given,
+                     int needed) -> LogicalResult {
+      if (!isGiven || stage >= needed)
+        return success();
+      InFlightDiagnostic error = module.emitError("dist-apply-strategy: ")
+                                 << given << ", but nothing shards "
+                                 << (needed == 1   ? "optimizer state"
+                                     : needed == 2 ? "gradients"
+                                                   : "weights")
+                                 << "; expected ";
+      if (options.strategy.empty())
+        return error << "zero=" << needed << (needed < 3 ? " or more" : "");
+      return error << "a row such as '" << what[needed - 1]
+                   << " largest -> dp' in '" << options.strategy << "'";
+    };
+    return failure(
+        failed(check(options.zeroGroup != 0,
+                     "zero-group is " + Twine(options.zeroGroup), 1)) ||
+        failed(check(options.zeroMinBytes != 0,
+                     "zero-min-bytes is " + Twine(options.zeroMinBytes), 1)) ||
+        failed(
+            check(options.accumulate == "whole", "accumulate is whole", 2)) ||
+        failed(
+            check(options.zero3Gathers == "keep", "zero3-gathers is keep", 3)));
   }
 
   //===--------------------------------------------------------------------===//
