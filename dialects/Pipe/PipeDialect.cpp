@@ -2,8 +2,8 @@
 
 #include "dialects/Pipe/Pipe.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include <cmath>
 
 using namespace mlir;
 using namespace sheaf::pipe;

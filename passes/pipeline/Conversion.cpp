@@ -299,11 +299,10 @@ LogicalResult ScheduleReader::run() {
 /// Writes the list of one rank.
 class RankWriter {
 public:
-  RankWriter(OpBuilder &builder, Location loc, const sched::Pipeline &pipeline,
-             const sched::ValueIndex &index, ArrayRef<Type> valueTypes,
-             bool withValues)
-      : builder(builder), loc(loc), pipeline(pipeline), index(index),
-        valueTypes(valueTypes), withValues(withValues) {}
+  RankWriter(OpBuilder &builder, Location loc, const sched::ValueIndex &index,
+             ArrayRef<Type> valueTypes, bool withValues)
+      : builder(builder), loc(loc), index(index), valueTypes(valueTypes),
+        withValues(withValues) {}
 
   void write(const Action &action);
 
@@ -315,7 +314,6 @@ private:
 
   OpBuilder &builder;
   Location loc;
-  const sched::Pipeline &pipeline;
   const sched::ValueIndex &index;
   ArrayRef<Type> valueTypes;
   bool withValues;
@@ -476,7 +474,7 @@ void writeSchedule(ScheduleOp op, PipelineOp pipelineOp,
         stages.push_back(stage);
     auto rankOp = RankOp::create(builder, loc, stages);
     builder.setInsertionPointToStart(&rankOp.getBody().emplaceBlock());
-    RankWriter writer(builder, loc, pipeline, index, valueTypes, withValues);
+    RankWriter writer(builder, loc, index, valueTypes, withValues);
     for (const Action &action : schedule.ranks[rank])
       writer.write(action);
   }

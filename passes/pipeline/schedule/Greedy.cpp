@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <queue>
+#include <random>
 
 using namespace llvm;
 
@@ -279,6 +280,82 @@ int64_t peakOf(const Pipeline &pipeline, const Schedule &schedule) {
   return most;
 }
 
+/// Moves actions within the lists of ranks while the makespan falls, or at
+/// least the sum of all ends does.
+void improve(const Pipeline &pipeline, const GreedyOptions &options,
+             GreedyResult &result) {
+  bool isLimited = options.memoryLimit != std::numeric_limits<int64_t>::max();
+  struct Score {
+    double makespan, sum;
+    bool operator<(const Score &other) const {
+      return makespan != other.makespan ? makespan < other.makespan
+                                        : sum < other.sum;
+    }
+  };
+  auto scoreOf = [&](const Schedule &schedule) -> Score {
+    Timing timing = clockOf(pipeline, schedule);
+    if (!timing.cycle.empty())
+      return {kInfinity, 0};
+    double sum = 0;
+    for (const std::vector<Span> &spans : timing.spans)
+      for (const Span &span : spans)
+        sum += span.end;
+    return {timing.makespan, sum};
+  };
+  // F, I and W of a microbatch one after the other.
+  auto mayPass = [](const Action &first, const Action &second) {
+    bool may = true;
+    eachTask(first, [&](const Task &a) {
+      eachTask(second, [&](const Task &b) {
+        may &= a.stage != b.stage || a.microbatch != b.microbatch;
+      });
+    });
+    return may;
+  };
+  Schedule schedule = result.schedule;
+  Score best = scoreOf(schedule);
+  int64_t tasks = int64_t(3) * schedule.stages() * schedule.microbatches;
+  int64_t tries = std::min<int64_t>(12000, 12000000 / tasks);
+  // The same for everybody who asks.
+  std::minstd_rand random(1);
+  for (; tries > 0; --tries) {
+    if (best.makespan <= result.lowerBound * (1 + 1e-12))
+      return;
+    std::vector<Action> &actions =
+        schedule.ranks[random() % schedule.ranks.size()];
+    if (actions.size() < 2)
+      continue;
+    size_t from = random() % actions.size();
+    size_t far = 1 + random() % 6;
+    size_t to = random() % 2 ? std::min(from + far, actions.size() - 1)
+                             : from - std::min(from, far);
+    size_t step = from < to ? 1 : -1;
+    bool may = from != to;
+    for (size_t at = from; may && at != to; at += step)
+      may = mayPass(actions[from], actions[at + step]);
+    if (!may)
+      continue;
+    auto rotate = [&](size_t a, size_t b) {
+      if (a < b)
+        std::rotate(actions.begin() + a, actions.begin() + a + 1,
+                    actions.begin() + b + 1);
+      else
+        std::rotate(actions.begin() + b, actions.begin() + a,
+                    actions.begin() + a + 1);
+    };
+    rotate(from, to);
+    Score score = scoreOf(schedule);
+    if (!(score < best) ||
+        (isLimited && peakOf(pipeline, schedule) > options.memoryLimit)) {
+      rotate(to, from);
+      continue;
+    }
+    best = score;
+    result.schedule = schedule;
+    result.makespan = score.makespan;
+  }
+}
+
 std::vector<Schedule> recipesFor(int32_t stages, int32_t ranks, int32_t m,
                                  Placement placement) {
   std::vector<Schedule> all;
@@ -387,11 +464,19 @@ Expected<GreedyResult> makeGreedy(const Pipeline &pipeline,
         std::min(result.lowerBound, lowerBound(pipeline, placement));
   bool isLimited = options.memoryLimit != std::numeric_limits<int64_t>::max();
   int64_t least = std::numeric_limits<int64_t>::max();
+  // The best with fused pairs is kept beside the best without: pairs do not
+  // come apart, and so seldom get better.
+  GreedyResult fused = result;
   // Takes a schedule that is faster than those before and keeps to the limit;
   // otherwise says by how many bytes it does not.
   auto take = [&](const Schedule &schedule) -> int64_t {
+    bool isFused = false;
+    for (const std::vector<Action> &actions : schedule.ranks)
+      for (const Action &action : actions)
+        isFused |= action.kind == ActionKind::FusedPair;
+    GreedyResult &best = isFused ? fused : result;
     Timing timing = clockOf(pipeline, schedule);
-    if (!timing.cycle.empty() || timing.makespan >= result.makespan)
+    if (!timing.cycle.empty() || timing.makespan >= best.makespan)
       return 0;
     if (isLimited) {
       int64_t peak = peakOf(pipeline, schedule);
@@ -399,25 +484,31 @@ Expected<GreedyResult> makeGreedy(const Pipeline &pipeline,
       if (peak > options.memoryLimit)
         return peak - options.memoryLimit;
     }
-    result.makespan = timing.makespan;
-    result.schedule = schedule;
+    best.makespan = timing.makespan;
+    best.schedule = schedule;
     return 0;
   };
   for (const Schedule &recipe : recipesFor(stages, ranks, m, options.placement))
     take(recipe);
 
   ValueIndex index(pipeline);
+  // Microbatches in flight: more on earlier ranks, or as many on all.
+  std::vector<std::pair<double, int32_t>> ahead;
+  for (double perRank : {1.0, 1.25, 1.5, 2.0, 4.0})
+    for (int32_t more : {0, 1, 2, ranks})
+      ahead.emplace_back(perRank, more);
+  for (int32_t quarters : {1, 2, 3, 4, 5, 6, 8})
+    ahead.emplace_back(0, std::max(1, ranks * quarters / 4));
   std::vector<Policy> policies;
   using Prefer = Policy::Prefer;
   for (double patience : {0.0, 0.5, 1.0})
     for (bool deepFirst : {true, false})
       for (Prefer prefer :
            {Prefer::Gradients, Prefer::Alternate, Prefer::Forwards})
-        for (double perRank : {1.0, 1.25, 1.5, 2.0, 4.0})
-          for (int32_t more : {0, 1, 2, ranks})
-            // Of one stage there is no deeper one.
-            if (stages != ranks || deepFirst)
-              policies.push_back({perRank, more, prefer, deepFirst, patience});
+        for (auto [perRank, more] : ahead)
+          // Of one stage there is no deeper one.
+          if (stages != ranks || deepFirst)
+            policies.push_back({perRank, more, prefer, deepFirst, patience});
   // A second or two, whatever the size.
   int64_t tasks = int64_t(3) * stages * m;
   size_t most = std::max<int64_t>(4, 4000000 / tasks);
@@ -431,8 +522,9 @@ Expected<GreedyResult> makeGreedy(const Pipeline &pipeline,
         policy.bytes = options.memoryLimit;
       // What is counted here is not exactly what lowering charges.
       for (int tries = 0; tries < 4; ++tries) {
-        if (result.makespan <= result.lowerBound * (1 + 1e-12))
-          return result;
+        for (GreedyResult *each : {&result, &fused})
+          if (each->makespan <= each->lowerBound * (1 + 1e-12))
+            return std::move(*each);
         Schedule schedule;
         double makespan = 0;
         if (!scheduler.run(policy, schedule, makespan))
@@ -444,6 +536,11 @@ Expected<GreedyResult> makeGreedy(const Pipeline &pipeline,
       }
     }
   }
+  for (GreedyResult *each : {&result, &fused})
+    if (each->makespan < kInfinity)
+      improve(pipeline, options, *each);
+  if (fused.makespan < result.makespan)
+    return fused;
   if (result.makespan < kInfinity)
     return result;
   return createStringError(

@@ -74,6 +74,36 @@ TEST(Greedy, BeatsTheRecipesOnUnevenStages) {
   }
 }
 
+/// A head that costs twice a layer behind the last of 16 stages of two layers,
+/// with the memory that ZBV needs, and transfers: what no recipe is made for.
+TEST(Greedy, BeatsTheRecipesWithinTheirMemory) {
+  for (double transfer : {0.0, 0.2})
+    for (std::vector<double> counts :
+         {std::vector<double>{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4},
+          {2, 2, 3, 2, 2, 2.5, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3}}) {
+      Pipeline pipeline = layers(counts);
+      pipeline.link.latency = transfer;
+      GreedyOptions options;
+      options.ranks = 8;
+      options.microbatches = 16;
+      options.memoryLimit = 16;
+      GreedyResult result = taken(makeGreedy(pipeline, options));
+      // Of the recipes, ZBV alone needs no more than that.
+      EXPECT_LT(result.makespan, makespanOf(pipeline, makeZBV(8, 16)) - 1);
+      VerifyOptions verifyOptions;
+      verifyOptions.memoryLimit = 16;
+      Lowered low = lower(pipeline, result.schedule);
+      ASSERT_TRUE(std::holds_alternative<Schedule>(low));
+      EXPECT_FALSE(
+          verify(pipeline, std::get<Schedule>(low), verifyOptions).problem);
+      if (transfer != 0) {
+        options.memoryLimit = std::numeric_limits<int64_t>::max();
+        result = taken(makeGreedy(pipeline, options));
+        EXPECT_LT(result.makespan, bestRecipe(pipeline, 8, 16));
+      }
+    }
+}
+
 /// Where one stage is the slowest by far, ZB-H1 keeps it busy without a pause,
 /// and nothing is faster; greedy finds that, too.
 TEST(Greedy, IsNeverSlowerThanARecipe) {
