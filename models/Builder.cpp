@@ -370,7 +370,7 @@ void models::Builder::buildLoss(func::FuncOp trunk) {
     function.setResultAttr(0, nn::kResultAttr,
                            builder->getStrArrayAttr({"result", "loss"}));
   for (auto [i, statistic] : llvm::enumerate(listed)) {
-    results.push_back(overStep(statistic, outputs[1 + i], valid));
+    results.push_back(overStep(statistic, outputs[1 + i], targets));
     function.setResultAttr(
         1 + i, nn::kResultAttr,
         builder->getStrArrayAttr({"result", statistic.name}));
@@ -381,16 +381,14 @@ void models::Builder::buildLoss(func::FuncOp trunk) {
 }
 
 Value models::Builder::overStep(const Statistic &statistic, Value ofSamples,
-                                Value valid) {
-  // A sample counts where it has a token that does.
+                                Value targets) {
+  // A sample counts where it has a target.
   auto called = [&](StringRef suffix) { return statistic.name + suffix.str(); };
-  Value counted = make<nn::CastOp>(called(".counted"),
-                                   floats({model.batch, model.seq}), valid);
-  Value any = make<nn::ReduceOp>(called(".any"), nn::ReduceKind::Max, counted,
-                                 ArrayRef<int64_t>{1}, /*keep=*/false);
-  Value isSample = make<nn::CastOp>(
-      called(".samples"),
-      RankedTensorType::get({model.batch}, builder->getI1Type()), any);
+  Value largest = make<nn::ReduceOp>(called(".largest"), nn::ReduceKind::Max,
+                                     targets, ArrayRef<int64_t>{1},
+                                     /*keep=*/false);
+  Value isSample = make<nn::CompareOp>(called(".samples"), nn::Predicate::GE,
+                                       largest, integer(called(".zero"), 0));
   if (!statistic.isCount)
     return make<nn::StepMeanOp>(statistic.name, ofSamples, isSample);
   Value mean = make<nn::StepMeanOp>(called(".mean"), ofSamples, isSample);

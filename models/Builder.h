@@ -150,10 +150,10 @@ private:
   /// Calls the trunk with the arguments of the function in hand, and the head.
   /// Returns the logits and the sums of the statistics over the layers.
   llvm::SmallVector<mlir::Value> computeLogits(mlir::func::FuncOp trunk);
-  /// A statistic of the samples as a number of the step; `valid` tells tokens
+  /// A statistic of the samples as a number of the step; `targets` tell samples
   /// from padding.
   mlir::Value overStep(const Statistic &statistic, mlir::Value ofSamples,
-                       mlir::Value valid);
+                       mlir::Value targets);
 
   Scope scope;
 };

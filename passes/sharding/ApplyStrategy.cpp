@@ -78,6 +78,8 @@ public:
     if (failed(readTable()) || failed(findSharedAxes()))
       return failure();
 
+    // First: what experts are used for ends at these constraints.
+    shardParts();
     for (func::FuncOp function : module.getOps<func::FuncOp>())
       if (isEntry(function) && failed(readWritten(function)))
         return failure();
@@ -88,7 +90,6 @@ public:
       if (isEntry(function))
         shardEntry(function);
     shardValues();
-    shardParts();
     return success();
   }
 

@@ -11,7 +11,7 @@
 //  CHECK-NEXT: nn.sqrt %[[NORM]]
 
 // CHECK-LABEL: func.func @step(
-//  CHECK-SAME: %[[BIAS:.*]]: tensor<4xf32> {nn.param = #nn.param<"bias", axes = [expert], init = constant(0), no_decay, balance(0.125)>}
+//  CHECK-SAME: %[[BIAS:[a-z0-9]+]]: tensor<4xf32> {nn.param = #nn.param<"bias", axes = [expert], init = constant(0), no_decay, balance(0.125)>}
 //  CHECK-SAME: {nn.state = ["momentum", "gate"]}
 //   CHECK-NOT: nn.state = ["momentum", "bias"]
 //       CHECK: ["result", "loss"]{{.*}}["result", "grad_norm"]{{.*}}["result", "learning_rate"]{{.*}}["result", "other"]{{.*}}["parameter", "gate"]{{.*}}["parameter", "bias"]
@@ -24,7 +24,7 @@
 //       CHECK: %[[LOWER:.*]] = nn.select %[[MORE]], %[[DOWN]],
 //       CHECK: %[[FEWER:.*]] = nn.compare lt %[[STEP]]#3, %[[MEAN]]
 //       CHECK: %[[MOVE:.*]] = nn.select %[[FEWER]], %[[UP]], %[[LOWER]]
-//       CHECK: nn.add %[[BIAS]], %[[MOVE]] : tensor<4xf32>
+//       CHECK: nn.add %[[BIAS]], %[[MOVE]] {nn.role = "optimizer"} : tensor<4xf32>
 func.func @loss(%gate: tensor<8x4xf32> {nn.param = #nn.param<"gate", axes = [embed, _], init = normal(0.02)>},
     %bias: tensor<4xf32> {nn.param = #nn.param<"bias", axes = [expert], init = constant(0), no_decay, balance(0.125)>},
     %tokens: tensor<4x8xi32> {nn.batch = "tokens"})
