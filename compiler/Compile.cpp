@@ -871,6 +871,11 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
   if (floor > Floor::Step && phases.resumedAfter().empty())
     return module.emitError("is the program of one device already; give ")
            << names << " with the model or the step";
+  if (options.bucketBytes != defaults.bucketBytes && pipelinePlaces() > 1)
+    return module.emitError("has a pipeline, whose ranks have other gradients, "
+                            "and --bucket-bytes=")
+           << options.bucketBytes
+           << " puts gradients together; expected --bucket-bytes=0";
   if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
     return module.emitError("has no pipeline, which --pipeline or "
                             "--stage-layers would tell what to do: expected "

@@ -101,9 +101,9 @@ struct Joined {
 class EntryPrograms {
 public:
   EntryPrograms(Entry &entry, const Schedule &schedule, Axis axis,
-                const std::map<std::string, Places> &holders)
+                const std::map<std::string, Places> &holders, StringRef file)
       : entry(entry), schedule(schedule), axis(axis), holders(holders),
-        function(entry.function), all(axis.size, true) {}
+        file(file), function(entry.function), all(axis.size, true) {}
 
   LogicalResult run();
 
@@ -112,6 +112,8 @@ private:
   const Schedule &schedule;
   Axis axis;
   const std::map<std::string, Places> &holders;
+  /// Where the schedule was read from; empty for a recipe.
+  StringRef file;
   func::FuncOp function;
   const Places all;
   schedule::Pipeline pipeline;
@@ -717,8 +719,8 @@ LogicalResult Program::run(ArrayRef<Action> line) {
 LogicalResult EntryPrograms::run() {
   if (failed(findEdges()) || failed(findJoined()))
     return failure();
-  llvm::Expected<Schedule> lowered =
-      stages::addTransfers(schedule, pipeline, /*forwardOnly=*/!entry.loop);
+  llvm::Expected<Schedule> lowered = stages::addTransfers(
+      schedule, pipeline, /*forwardOnly=*/!entry.loop, file);
   if (!lowered)
     return function.emitError("cannot run the schedule: ")
            << llvm::StringRef(llvm::toString(lowered.takeError())).rtrim();
@@ -834,6 +836,9 @@ LogicalResult Programs::run(StringRef kind, int64_t chunks) {
   if (!schedule)
     return module.emitError(llvm::toString(schedule.takeError()));
   rankOf = schedule->rankOf;
+  StringRef file = kind;
+  if (!file.consume_front("file:"))
+    file = "";
   stages = schedule->stages();
   for (Entry &entry : entries)
     for (auto &[key, call] : entry.calls)
@@ -844,7 +849,7 @@ LogicalResult Programs::run(StringRef kind, int64_t chunks) {
   if (failed(findHolders()))
     return failure();
   for (Entry &entry : entries)
-    if (failed(EntryPrograms(entry, *schedule, axis, holders).run()))
+    if (failed(EntryPrograms(entry, *schedule, axis, holders, file).run()))
       return failure();
   for (Entry &entry : entries)
     entry.function.erase();

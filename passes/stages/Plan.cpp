@@ -70,16 +70,17 @@ static Schedule passOnce(const Schedule &schedule, const Pipeline &pipeline) {
 
 llvm::Expected<Schedule> stages::addTransfers(const Schedule &schedule,
                                               const Pipeline &pipeline,
-                                              bool forwardOnly) {
+                                              bool forwardOnly,
+                                              llvm::StringRef file) {
   if (forwardOnly)
     return passOnce(schedule, pipeline);
   Lowered lowered = lower(pipeline, schedule);
   if (auto *problem = std::get_if<Problem>(&lowered))
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   problem->str());
+                                   problem->str(file));
   Schedule made = std::get<Schedule>(std::move(lowered));
   if (auto problem = verify(pipeline, made).problem)
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                   problem->str());
+                                   problem->str(file));
   return made;
 }

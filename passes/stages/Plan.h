@@ -23,10 +23,11 @@ llvm::Expected<schedule::Schedule> makeSchedule(llvm::StringRef name,
 /// of `pipeline`, in one global order, and proves that they run. With
 /// `forwardOnly` each stage runs its forward once, one behind the other,
 /// whatever the schedule says. The error says which action never gets what it
-/// reads, or what is missing.
+/// reads, or what is missing, and where in `file`, if it was read from one.
 llvm::Expected<schedule::Schedule>
 addTransfers(const schedule::Schedule &schedule,
-             const schedule::Pipeline &pipeline, bool forwardOnly);
+             const schedule::Pipeline &pipeline, bool forwardOnly,
+             llvm::StringRef file);
 
 } // namespace sheaf::stages
 

@@ -33,9 +33,21 @@ MODELS = {
 CASES = [
     ("gpt", 2, "pp=2 --microbatches=2 --pipeline=gpipe"),
     ("llama", 4, "pp=2 --microbatches=4 --pipeline=1f1b"),
-    ("gpt-untied", 7, "pp=3 --microbatches=7 --pipeline=1f1b"),
+    ("gpt-untied", 7, "pp=3 --microbatches=7 --pipeline=zb-h1"),
     ("gpt-dropout", 2, "pp=2 --microbatches=1"),
-    ("gpt", 3, "pp=4 --microbatches=3 --pipeline=1f1b"),
+    ("gpt", 3, "pp=2 --microbatches=3 --pipeline=interleaved"),
+    ("llama", 4, "pp=2 --microbatches=4 --pipeline=dualpipev"),
+    ("gpt", 4, "pp=2,dp=2 --microbatches=2 --pipeline=zb-h2 --zero=1"),
+    ("llama", 2, "pp=2,tp=2 --microbatches=2 --pipeline=1f1b --sequence-parallel"),
+    # A stage of the head alone.
+    ("gpt", 3, "pp=2 --microbatches=3 --stage-layers=4,0 --pipeline=1f1b --recompute=full"),
+]
+MORE = [
+    ("gpt", 4, "pp=2 --microbatches=4 --pipeline=zbv"),
+    ("gpt", 3, "pp=2 --microbatches=3 --pipeline=bfs"),
+    ("gpt", 4, "pp=2,dp=2 --microbatches=2 --pipeline=1f1b --zero=2"),
+    ("gpt", 4, "pp=2,dp=2 --microbatches=2 --pipeline=bfs --zero=3"),
+    ("gpt", 4, "pp=2,dp=2,tp=2 --microbatches=2 --pipeline=zb-h1 --zero=1 --sequence-parallel"),
 ]
 OPTIMIZERS = {
     "sgd": ["--optimizer=sgd", "--lr=0.03", "--momentum=0", "--clip=0"],
@@ -102,10 +114,10 @@ def body(session, _):
         ["ldd", session.tool("sheaf-run")])[1]
     cases = list(CASES)
     if FULL:
-        cases = [(model, batch, f"pp={p} --microbatches={m} --pipeline={pipeline}")
-                 for model in ("gpt", "llama") for p in (2, 3, 4)
-                 for m in sorted({1, 2, max(1, p - 1), p, 2 * p + 1}) for batch in (m,)
-                 for pipeline in ("gpipe", "1f1b")] + CASES
+        cases += MORE + [(model, m, f"pp={p} --microbatches={m} --pipeline={pipeline}")
+                         for model in ("gpt", "llama") for p in (2, 3, 4)
+                         for m in sorted({1, 2, max(1, p - 1), p, 2 * p + 1})
+                         for pipeline in ("gpipe", "1f1b", "zb-h1", "zb-h2")]
     for i, (model, batch, strategy) in enumerate(cases):
         check(session, model, batch, strategy, mpi and i % 3 == 0)
 
