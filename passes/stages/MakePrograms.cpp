@@ -128,6 +128,16 @@ private:
   Places holdersOf(StringRef parameter);
   LogicalResult findEdges();
   LogicalResult findJoined();
+  /// The index of the value that an action moves: an action counts those of one
+  /// producer.
+  int32_t valueOf(const Action &action) {
+    int32_t number = action.value;
+    for (auto [i, value] : llvm::enumerate(pipeline.values))
+      if (value.part == action.task.part && value.stage == action.task.stage &&
+          number-- == 0)
+        return static_cast<int32_t>(i);
+    return -1;
+  }
   void callsBehind(Value value, llvm::SetVector<Value> &results);
   bool isStageCall(Operation *op) {
     return op && entry.partOfCall.contains(op);
@@ -498,15 +508,16 @@ DictionaryAttr Program::aboutEdge(const Action &action) {
 
 LogicalResult Program::act(const Action &action) {
   Axis axis = all.axis;
-  auto key = std::make_tuple(action.value, action.task.microbatch, action.peer);
-  auto landing = std::make_pair(action.value, action.task.microbatch);
+  int32_t id = action.isCompute() ? -1 : all.valueOf(action);
+  auto key = std::make_tuple(id, action.task.microbatch, action.peer);
+  auto landing = std::make_pair(id, action.task.microbatch);
   switch (action.kind) {
   case ActionKind::Compute:
     return call(action.task);
   case ActionKind::FusedPair:
     return failure(failed(call(action.task)) || failed(call(action.other)));
   case ActionKind::Send: {
-    Value value = get(all.values[action.value], action.task.microbatch);
+    Value value = get(all.values[id], action.task.microbatch);
     Value handle =
         exec::SendOp::create(builder, value.getLoc(), value, action.peer,
                              axis.size, axis.stride, aboutEdge(action));
@@ -514,7 +525,7 @@ LogicalResult Program::act(const Action &action) {
     return success();
   }
   case ActionKind::Receive: {
-    Value value = all.values[action.value];
+    Value value = all.values[id];
     auto made = exec::ReceiveOp::create(builder, value.getLoc(),
                                         value.getType(), action.peer, axis.size,
                                         axis.stride, aboutEdge(action));
@@ -528,8 +539,7 @@ LogicalResult Program::act(const Action &action) {
   }
   case ActionKind::WaitReceive: {
     auto [handle, value] = receives.at(landing);
-    inner[{all.values[action.value].getAsOpaquePointer(),
-           action.task.microbatch}] =
+    inner[{all.values[id].getAsOpaquePointer(), action.task.microbatch}] =
         exec::WaitReceiveOp::create(builder, value.getLoc(), value.getType(),
                                     handle, value);
     return success();

@@ -41,10 +41,11 @@ static Schedule passOnce(const Schedule &schedule, const Pipeline &pipeline) {
   for (int32_t stage = 0; stage < schedule.stages(); ++stage) {
     int32_t rank = schedule.rankOf[stage];
     made.ranks[rank].push_back(Action::compute(Part::Forward, stage, 0));
-    for (size_t i = 0; i < pipeline.values.size(); ++i) {
-      const Value &value = pipeline.values[i];
+    int32_t number = -1;
+    for (const Value &value : pipeline.values) {
       if (value.stage != stage)
         continue;
+      ++number;
       std::set<int32_t> readers;
       for (const Use &use : value.uses)
         if (schedule.rankOf[use.stage] != rank)
@@ -52,7 +53,7 @@ static Schedule passOnce(const Schedule &schedule, const Pipeline &pipeline) {
       for (int32_t reader : readers) {
         Action action;
         action.task = {value.part, stage, 0};
-        action.value = static_cast<int32_t>(i);
+        action.value = number;
         for (auto [kind, at, peer] :
              {std::tuple(ActionKind::Send, rank, reader),
               std::tuple(ActionKind::WaitSend, rank, reader),
