@@ -19,7 +19,7 @@ std::string compile(const TempDirectory &directory, const std::string &source) {
 
 /// C text of an artifact with a manifest and `rest`.
 std::string source(const std::string &manifest, const std::string &rest = "",
-                   int version = 2, int extraSize = 0) {
+                   int version = SHEAF_ABI_VERSION, int extraSize = 0) {
   return fmt::format("#include \"sheaf/abi.h\"\n"
                      "const uint32_t sheaf_abi_version = {};\n"
                      "const char sheaf_manifest[] = {};\n"
@@ -59,9 +59,12 @@ TEST(Artifact, RefusesWhatItCannotRun) {
   TempDirectory directory;
   std::string empty = R"({"abi": 3, "buffers": [], "entries": {}})";
   expectError([&] { Artifact a(compile(directory, source(empty, "", 9))); },
-              "ABI version 9, this runtime has 2");
+              "ABI version 9, this runtime has 3");
   expectError(
-      [&] { Artifact a(compile(directory, source(empty, "", 2, 1000))); },
+      [&] {
+        Artifact a(
+            compile(directory, source(empty, "", SHEAF_ABI_VERSION, 1000)));
+      },
       "sheaf_manifest_size");
   expectError(
       [&] {
