@@ -64,8 +64,8 @@ Value models::Builder::attention(StringRef name, Value query, Value key,
       model.window ? builder->getI64IntegerAttr(*model.window) : IntegerAttr();
   return make<nn::AttentionOp>(
       name, query.getType(), /*lse=*/Type(), query, key, value,
-      /*bias=*/Value(), documents, documents, builder->getUnitAttr(), window,
-      /*scale=*/FloatAttr());
+      /*bias=*/Value(), documents, documents, /*first_position=*/Value(),
+      builder->getUnitAttr(), window, /*scale=*/FloatAttr());
 }
 
 Value models::Builder::dropout(StringRef name, Value a, Value stream) {
