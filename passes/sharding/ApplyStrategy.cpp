@@ -5,7 +5,6 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "passes/sharding/Strategy.h"
-#include "support/Divisors.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
@@ -23,7 +22,17 @@ using namespace sheaf::sharding;
 namespace {
 /// The names of the dimensions of the batch.
 constexpr llvm::StringLiteral kBatchDims[] = {"batch", "seq"};
-constexpr llvm::StringLiteral kBatchAxis = "dp";
+
+/// The neighbours of `wish` in a list in order that has neither 0 nor it.
+std::string nearestOf(ArrayRef<int64_t> sizes, int64_t wish) {
+  const int64_t *above = llvm::lower_bound(sizes, wish);
+  std::string text;
+  if (above != sizes.begin())
+    text = std::to_string(*std::prev(above));
+  if (above != sizes.end())
+    text += (text.empty() ? "" : " or ") + std::to_string(*above);
+  return text;
+}
 
 /// A parameter's shardings: as it is used, and with ZeRO's axes added.
 struct Parameter {
@@ -173,14 +182,28 @@ private:
       if (zero < 0 || zero > 3)
         return module.emitError("dist-apply-strategy: zero is ")
                << zero << ", expected 0 to 3";
-      dist::MeshAxisAttr batch = mesh.op.lookup(kBatchAxis);
-      int64_t group = options.zeroGroup, devices = batch ? batch.getSize() : 1;
-      if (group < 0 || (group > 0 && zero > 0 && batch && devices % group != 0))
+      auto sizeOf = [&](StringRef name) {
+        dist::MeshAxisAttr axis = mesh.op.lookup(name);
+        return axis ? axis.getSize() : 1;
+      };
+      int64_t group = options.zeroGroup, data = sizeOf("dp"),
+              context = sizeOf("cp");
+      SmallVector<int64_t> groups = zeroGroups(data, context);
+      bool hasDevices = mesh.op.lookup("dp") || mesh.op.lookup("cp");
+      if (group < 0 || (group > 0 && zero > 0 && hasDevices &&
+                        !llvm::is_contained(groups, group)))
         return module.emitError("dist-apply-strategy: zero-group is ")
-               << group << ", which does not divide the " << devices
-               << " devices of dp; nearest: "
-               << nearestDivisors(devices, group);
-      text = builtinStrategy(zero, group, options.sequenceParallel, devices);
+               << group
+               << (context == 1 ? ", which does not divide the "
+                                : ", which is no innermost part of the ")
+               << data * context << " devices of "
+               << (context == 1 ? "dp" : "dp and cp")
+               << "; nearest: " << nearestOf(groups, group);
+      // A group without the axes of ZeRO is not looked at.
+      if (!llvm::is_contained(groups, group))
+        group = 0;
+      text =
+          builtinStrategy(zero, group, options.sequenceParallel, data, context);
     }
     FailureOr<StrategyTable> rows =
         parseStrategy(text, options.strategy, module, mesh.op);
