@@ -4,6 +4,7 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "dialects/Pipe/Pipe.h"
 #include "lowering/CheckRules/CheckRules.h"
 #include "lowering/DistToNN/DistToNN.h"
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
@@ -18,6 +19,7 @@
 #include "passes/fusion/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
+#include "passes/pipeline/Passes.h"
 #include "passes/precision/Passes.h"
 #include "passes/recompute/Passes.h"
 #include "passes/sharding/Passes.h"
@@ -25,9 +27,9 @@
 
 void sheaf::registerSheafDialects(mlir::DialectRegistry &registry) {
   registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect,
-                  mlir::func::FuncDialect, mlir::arith::ArithDialect,
-                  mlir::scf::SCFDialect, mlir::memref::MemRefDialect,
-                  mlir::LLVM::LLVMDialect>();
+                  pipe::PipeDialect, mlir::func::FuncDialect,
+                  mlir::arith::ArithDialect, mlir::scf::SCFDialect,
+                  mlir::memref::MemRefDialect, mlir::LLVM::LLVMDialect>();
   // What kernels are made of, where a lower floor is read.
   registry.insert<mlir::cf::ControlFlowDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::tensor::TensorDialect,
@@ -44,6 +46,7 @@ void sheaf::registerSheafPasses() {
   registerFusionPasses();
   registerMemoryPasses();
   registerNNPasses();
+  registerPipelinePasses();
   registerPrecisionPasses();
   registerRecomputePasses();
   registerShardingPasses();

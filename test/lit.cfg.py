@@ -36,7 +36,7 @@ config.substitutions.append(("%launcher", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"
 llvm_config.add_tool_substitutions(
     [ToolSubst("sheaf-opt", extra_args=options)]
     + [tool for tool in ("sheaf-compile", "sheaf-model", "sheaf-run", "sheaf-plan", "sheaf-lsp-server",
-                               "sheaf-reduce")
+                               "sheaf-reduce", "sheaf-schedule")
        if os.path.exists(os.path.join(config.sheaf_tools_dir, tool))],
     [config.sheaf_tools_dir, config.llvm_tools_dir])
 

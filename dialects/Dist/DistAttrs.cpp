@@ -3,6 +3,7 @@
 #include "dialects/Dist/Dist.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace sheaf::dist;
@@ -109,9 +110,11 @@ static FailureOr<MeshAxisAttr> parseMeshAxis(AsmParser &parser) {
           parser.parseRParen())
         return failure();
       if (!(bandwidth.getValueAsDouble() > 0) ||
-          !(latency.getValueAsDouble() >= 0)) {
+          !(latency.getValueAsDouble() >= 0) ||
+          !std::isfinite(bandwidth.getValueAsDouble()) ||
+          !std::isfinite(latency.getValueAsDouble())) {
         parser.emitError(loc, "a link needs a positive bandwidth and a latency "
-                              "of at least 0");
+                              "of at least 0, both finite");
         return failure();
       }
     } else if (!lookupLinkClass(link)) {

@@ -62,6 +62,9 @@ int64_t MeshOp::getNumDevices() {
   return devices;
 }
 
+/// As many ranks as an artifact may have.
+static constexpr int64_t kMostDevices = 1 << 20;
+
 LogicalResult MeshOp::verify() {
   auto module = dyn_cast_or_null<ModuleOp>((*this)->getParentOp());
   if (!module)
@@ -76,23 +79,35 @@ LogicalResult MeshOp::verify() {
   llvm::SmallSet<StringRef, 8> names;
   int64_t total = 1;
   for (MeshAxisAttr axis : getAxes().getAsRange<MeshAxisAttr>()) {
+    // Explanations and manifests write axes as text: dp:(2)4, dp, tp.
+    StringRef name = axis.getName().getValue();
+    if (name.empty() || !llvm::all_of(name, [](char c) {
+          return llvm::isAlnum(c) || c == '_';
+        }))
+      return emitOpError("has an axis named ")
+             << axis.getName()
+             << ", expected letters, digits and '_', as in \"dp\"";
     if (!names.insert(axis.getName()).second)
-      return emitOpError("has two axes named ") << axis.getName();
+      return emitOpError("has two axes named ")
+             << axis.getName() << ", expected each name once";
     if (__builtin_mul_overflow(total, axis.getSize(), &total) ||
-        total > std::numeric_limits<int32_t>::max())
-      return emitOpError("has more than 2147483647 devices");
+        total > kMostDevices)
+      return emitOpError("has more than ") << kMostDevices << " devices";
   }
   if (auto devices = getDevices()) {
     if (static_cast<int64_t>(devices->size()) != total)
       return emitOpError("lists ")
-             << devices->size() << " devices, its axes give " << total;
+             << devices->size() << " devices, its axes give " << total
+             << "; expected each rank from 0 to " << total - 1 << " once";
     SmallVector<bool> seen(total);
     for (int64_t device : *devices) {
       if (device < 0 || device >= total)
         return emitOpError("lists device ")
                << device << ", expected 0 to " << total - 1;
       if (seen[device])
-        return emitOpError("lists device ") << device << " twice";
+        return emitOpError("lists device ")
+               << device << " twice, expected each rank from 0 to " << total - 1
+               << " once";
       seen[device] = true;
     }
   }
@@ -329,6 +344,24 @@ static std::optional<LogicalResult> verifyNote(Operation *op,
   return std::nullopt;
 }
 
+/// Nothing that a user wrote is passed over: an attribute of the dialect that
+/// means nothing where it stands.
+static LogicalResult refuseAttribute(Operation *op, StringRef name,
+                                     ArrayRef<StringRef> expected) {
+  InFlightDiagnostic error = op->emitOpError("unknown attribute ")
+                             << StringAttr::get(op->getContext(), name)
+                             << ", expected ";
+  llvm::interleaveComma(expected, error);
+  if (std::optional<StringRef> near = sheaf::nearest(name, expected))
+    error << "; did you mean " << *near << "?";
+  return error;
+}
+
+/// On an argument or a result of a function.
+static LogicalResult refuseSlotAttribute(Operation *op, StringRef name) {
+  return refuseAttribute(op, name, {StringRef(kShardingAttr)});
+}
+
 LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
                                                     unsigned argument,
                                                     NamedAttribute attribute) {
@@ -341,7 +374,7 @@ LogicalResult DistDialect::verifyRegionArgAttribute(Operation *op, unsigned,
       function && note)
     return *note;
   if (!function || attribute.getName() != kShardingAttr)
-    return op->emitOpError("unknown attribute ") << attribute.getName();
+    return refuseSlotAttribute(op, attribute.getName());
   return verifySlot(op, attribute.getValue(),
                     function.getArgumentTypes()[argument],
                     "argument " + Twine(argument));
@@ -358,7 +391,7 @@ LogicalResult DistDialect::verifyRegionResultAttribute(
       function && note)
     return *note;
   if (!function || attribute.getName() != kShardingAttr)
-    return op->emitOpError("unknown attribute ") << attribute.getName();
+    return refuseSlotAttribute(op, attribute.getName());
   return verifySlot(op, attribute.getValue(), function.getResultTypes()[result],
                     "result " + Twine(result));
 }
@@ -373,8 +406,16 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op,
   }
   if (std::optional<LogicalResult> note = verifyNote(op, attribute))
     return *note;
-  if (name != kShardingsAttr && name != kArgumentShardingsAttr)
+  // What passes say of functions and slices that they made.
+  if (name == "dist.copy_of" || name == "dist.any_padding")
     return success();
+  if (isa<FunctionOpInterface>(op))
+    return op->emitOpError("has ") << name << ", expected " << kShardingAttr
+                                   << " on its arguments and results";
+  if (name != kShardingsAttr && name != kArgumentShardingsAttr)
+    return refuseAttribute(
+        op, name,
+        {StringRef(kShardingsAttr), StringRef(kArgumentShardingsAttr)});
   if (failed(verifyNotManual(op, "has " + name + " and stands")))
     return failure();
   TypeRange types = op->getResultTypes();
@@ -512,6 +553,13 @@ struct LocalCheck {
     if (failed(verifyAxes(list, mesh, [&] { return op->emitOpError(); })))
       return failure();
     group = mesh.getSize(list);
+    for (RankedTensorType type : {from, to})
+      if (PartialAttr partial = getPartial(type))
+        if (failed(verifyAxes(partial.getAxes(), mesh, [&] {
+              return op->emitOpError("has a value of type ")
+                     << type << ", which ";
+            })))
+          return failure();
     if (from.getElementType() != to.getElementType())
       return op->emitOpError("changes the element type from ")
              << from.getElementType() << " to " << to.getElementType();
@@ -558,7 +606,7 @@ struct LocalCheck {
     if (PartialAttr partial = getPartial(from))
       for (AxisAttr axis : partial.getAxes())
         for (AxisAttr moved : list)
-          if (mesh.lookup(axis.getName()) && overlap(axis, moved, mesh))
+          if (overlap(axis, moved, mesh))
             return op->emitOpError("moves parts along ")
                    << axisText(moved) << ", over which " << from
                    << " is partial; reduce it first, for instance by "
@@ -601,10 +649,13 @@ struct LocalCheck {
                                    << axisText(axis);
         before.erase(piece);
       }
-    if (partial.getKind() != kind || (rest && rest.getKind() != kind))
-      return op->emitOpError("is a ")
-             << stringifyReduction(kind) << ", but the value is partial by "
-             << stringifyReduction(partial.getKind());
+    for (RankedTensorType type : {more, less})
+      if (PartialAttr other = getPartial(type);
+          other && other.getKind() != kind)
+        return op->emitOpError("is a ")
+               << stringifyReduction(kind) << ", but " << type
+               << " is partial by " << stringifyReduction(other.getKind())
+               << ", expected one kind; reduce by that kind first";
     if (pieces(left) != before)
       return op->emitOpError("leaves the value partial over other axes than ")
              << less << " says";
@@ -723,6 +774,13 @@ LogicalResult PermuteOp::verify() {
              << i << " in " << mesh->getSize(from.getAxes())
              << " parts before and " << mesh->getSize(to.getAxes())
              << " after, expected as many";
+    else if (from.getBlocks() != to.getBlocks() &&
+             mesh->getSize(from.getAxes()) > 1)
+      return emitOpError("has dimension ")
+             << i << " in " << from.getBlocks() << " blocks before and "
+             << to.getBlocks()
+             << " after, expected as many: whole shards change hands, none is "
+                "cut anew; gather the dimension, and cut it by dist.slice";
   return success();
 }
 
@@ -733,7 +791,8 @@ LogicalResult BroadcastOp::verify() {
     return failure();
   if (getRoot() < 0 || getRoot() >= check.group)
     return emitOpError("comes from device ")
-           << getRoot() << " of a group of " << check.group;
+           << getRoot() << " of a group of " << check.group
+           << ", expected 0 to " << check.group - 1;
   return success();
 }
 

@@ -353,6 +353,16 @@ LogicalResult Lowering::check() {
       op->emitOpError("is a wish on whole tensors; run dist-partition first");
       return WalkResult::interrupt();
     }
+    // What nn has no numbers for cannot be lowered to it.
+    if (isa<dist::DistDialect>(op->getDialect()))
+      for (Type type : op->getResultTypes())
+        if (!nn::isAnyElement(type)) {
+          op->emitOpError("gives ")
+              << type
+              << ", expected elements of type f64, f32, bf16, f16, an 8-bit "
+                 "float, i32, i8 or i1";
+          return WalkResult::interrupt();
+        }
     if (op->hasAttr(dist::kShardingsAttr)) {
       op->emitError(
           "is on whole tensors with shardings; run dist-partition first");

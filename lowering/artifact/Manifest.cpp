@@ -56,7 +56,9 @@ static LogicalResult describeLayout(func::FuncOp function, StringRef name,
   }
   buffer["global_shape"] = json::Array(global.asArrayRef());
   buffer["sharding"] = std::move(sharding);
-  if (llvm::any_of(blocks.asArrayRef(),
+  // A batch has a block for each microbatch where nothing is said.
+  if (buffer.getString("kind") == "batch" ||
+      llvm::any_of(blocks.asArrayRef(),
                    [](int64_t count) { return count != 1; }))
     buffer["blocks"] = json::Array(blocks.asArrayRef());
   return success();

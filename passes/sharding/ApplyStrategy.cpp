@@ -23,7 +23,7 @@ namespace {
 /// The names of the dimensions of the batch.
 constexpr llvm::StringLiteral kBatchDims[] = {"batch", "seq"};
 
-/// The neighbours of `wish` in a list in order that has neither 0 nor it.
+/// The neighbours of `wish` in a list in order that lacks it.
 std::string nearestOf(ArrayRef<int64_t> sizes, int64_t wish) {
   const int64_t *above = llvm::lower_bound(sizes, wish);
   std::string text;
@@ -189,9 +189,8 @@ private:
       int64_t group = options.zeroGroup, data = sizeOf("dp"),
               context = sizeOf("cp");
       SmallVector<int64_t> groups = zeroGroups(data, context);
-      bool hasDevices = mesh.op.lookup("dp") || mesh.op.lookup("cp");
-      if (group < 0 || (group > 0 && zero > 0 && hasDevices &&
-                        !llvm::is_contained(groups, group)))
+      if (group < 0 ||
+          (group > 0 && zero > 0 && !llvm::is_contained(groups, group)))
         return module.emitError("dist-apply-strategy: zero-group is ")
                << group
                << (context == 1 ? ", which does not divide the "
@@ -220,11 +219,45 @@ private:
         zeroRows[row.what - StrategyRow::State] = &row;
       }
     }
+    if (failed(checkOptions()))
+      return failure();
     if (!subAxes.empty() && failed(cutMesh()))
       return failure();
     if (zero > 0)
       zeroAxes = atomsOf(zeroRows[0]->meshAxes);
     return success();
+  }
+
+  /// That options on what ZeRO shards have something to tell of.
+  LogicalResult checkOptions() {
+    // With zero-group=1 the table has no row: what was asked for counts.
+    int stage = options.strategy.empty() ? options.zero : zero;
+    static constexpr llvm::StringLiteral what[] = {"state", "gradient",
+                                                   "weight"};
+    auto check = [&](bool isGiven, const Twine &given,
+                     int needed) -> LogicalResult {
+      if (!isGiven || stage >= needed)
+        return success();
+      InFlightDiagnostic error = module.emitError("dist-apply-strategy: ")
+                                 << given << ", but nothing shards "
+                                 << (needed == 1   ? "optimizer state"
+                                     : needed == 2 ? "gradients"
+                                                   : "weights")
+                                 << "; expected ";
+      if (options.strategy.empty())
+        return error << "zero=" << needed << (needed < 3 ? " or more" : "");
+      return error << "a row such as '" << what[needed - 1]
+                   << " largest -> dp' in '" << options.strategy << "'";
+    };
+    return failure(
+        failed(check(options.zeroGroup != 0,
+                     "zero-group is " + Twine(options.zeroGroup), 1)) ||
+        failed(check(options.zeroMinBytes != 0,
+                     "zero-min-bytes is " + Twine(options.zeroMinBytes), 1)) ||
+        failed(
+            check(options.accumulate == "whole", "accumulate is whole", 2)) ||
+        failed(
+            check(options.zero3Gathers == "keep", "zero3-gathers is keep", 3)));
   }
 
   //===--------------------------------------------------------------------===//

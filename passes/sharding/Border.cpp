@@ -1,6 +1,7 @@
 //===- Border.cpp - Open dimensions at the border of dist.manual ----------===//
 
 #include "passes/sharding/Border.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -34,6 +35,13 @@ public:
     llvm::SetVector<int> whole;
     for (int id : kept)
       whole.insert(classes.getLeaderValue(id));
+    // Where two dimensions of a value are one, as in the sum of a square and
+    // its transpose, the same axis would cut both.
+    llvm::DenseSet<std::pair<Value, int>> seen;
+    for (auto [id, dim] : llvm::enumerate(dims))
+      if (int leader = classes.getOrInsertLeaderValue(id);
+          !seen.insert({dim.first, leader}).second)
+        whole.insert(leader);
     for (auto [id, dim] : llvm::enumerate(dims)) {
       int leader = classes.getOrInsertLeaderValue(id);
       if (!whole.contains(leader))
@@ -205,6 +213,13 @@ Border sharding::findBorder(dist::ManualOp op, const MeshInfo &mesh) {
     int number = rule.add(factor);
     for (Dim dim : group)
       factorOf[dim] = number;
+    border.divides.push_back(llvm::any_of(places, [&](const Place &place) {
+      return llvm::any_of(group, [&](Dim dim) {
+        return dim.first == place.inside &&
+               dist::MeshOp(mesh.op).getSize(
+                   place.sharding.getDims()[dim.second].getAxes()) > 1;
+      });
+    }));
     border.inside.push_back(std::move(group));
   }
   // What the border says stays with each value.
@@ -231,6 +246,21 @@ Border sharding::findBorder(dist::ManualOp op, const MeshInfo &mesh) {
     (isInput ? rule.operands : rule.results).push_back(std::move(factors));
   }
   return border;
+}
+
+void Border::restrict(MutableArrayRef<DimSharding> factors,
+                      const MeshInfo &mesh) const {
+  for (auto [f, own] : llvm::enumerate(factors.take_front(open))) {
+    int64_t left = node.rule.factors[f].size;
+    auto *end = llvm::find_if(own.axes, [&](int atom) {
+      if (llvm::is_contained(taken, atom) ||
+          (divides[f] && left % mesh.sizeOf(atom) != 0))
+        return true;
+      left = (left + mesh.sizeOf(atom) - 1) / mesh.sizeOf(atom);
+      return false;
+    });
+    own.axes.truncate(end - own.axes.begin());
+  }
 }
 
 void sharding::closeBorder(dist::ManualOp op, const Border &border,

@@ -24,6 +24,14 @@ struct Border {
   llvm::SmallVector<int> taken;
   /// For each open factor, the dimensions of values of the body that it is.
   llvm::SmallVector<llvm::SmallVector<std::pair<mlir::Value, unsigned>>> inside;
+  /// Whether it lies behind axes of the border somewhere: padding would then
+  /// stand between elements, so that axes must divide it.
+  llvm::SmallVector<bool> divides;
+
+  /// Leaves of what open factors are to get what they may: no axis that is
+  /// taken, none that would pad where it may not, nor those behind them.
+  void restrict(llvm::MutableArrayRef<DimSharding> factors,
+                const MeshInfo &mesh) const;
 };
 
 Border findBorder(dist::ManualOp op, const MeshInfo &mesh);

@@ -87,7 +87,7 @@ void Plan::build() {
 
 void Plan::planOp(Operation *op) {
   if (isa<func::CallOp, dist::ConstraintOp>(op) || op->getNumRegions() != 0 ||
-      isa_and_nonnull<dist::ManualOp>(op->getParentOp()))
+      op->getParentOfType<dist::ManualOp>())
     return;
   // Equal ops on equal shardings have one plan.
   std::vector<const void *> key{op->getName().getAsOpaquePointer(),

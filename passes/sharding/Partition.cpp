@@ -465,14 +465,15 @@ private:
     }
     Attribute role = manual->getAttr(nn::kRoleAttr);
     for (Operation &op : body.without_terminator()) {
-      Operation *copy = builder.clone(op, mapping);
-      copy->removeAttr(dist::kShardingsAttr);
-      if (role && !copy->hasAttr(nn::kRoleAttr))
-        copy->setAttr(nn::kRoleAttr, role);
-      if (isa<dist::CollectiveOpInterface>(copy) &&
-          !copy->hasAttr(dist::kReasonAttr))
-        copy->setAttr(dist::kReasonAttr,
-                      reason(&op, "manual", "written in dist.manual"));
+      builder.clone(op, mapping)->walk([&](Operation *copy) {
+        if (role && !copy->hasAttr(nn::kRoleAttr) &&
+            !copy->hasTrait<OpTrait::IsTerminator>())
+          copy->setAttr(nn::kRoleAttr, role);
+        if (isa<dist::CollectiveOpInterface>(copy) &&
+            !copy->hasAttr(dist::kReasonAttr))
+          copy->setAttr(dist::kReasonAttr,
+                        reason(copy, "manual", "written in dist.manual"));
+      });
     }
     for (auto [i, result, sharding, yielded] :
          llvm::enumerate(manual.getResults(), manual.getOutShardings(),

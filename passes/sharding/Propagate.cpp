@@ -193,7 +193,7 @@ private:
 
   void collect() {
     module.walk([&](Operation *op) {
-      if (isa_and_nonnull<dist::ManualOp>(op->getParentOp()))
+      if (op->getParentOfType<dist::ManualOp>())
         return; // Written for one device already.
       if (auto manual = dyn_cast<dist::ManualOp>(op)) {
         Site site{Site::Op, op, 0};
@@ -389,7 +389,7 @@ private:
     for (Best &entry : best)
       factors.push_back(entry.conflict ? DimSharding() : entry.sharding);
     if (isa<dist::ManualOp>(node.op))
-      keepTaken(borders[node.op], factors);
+      borders[node.op].restrict(factors, mesh);
     for (auto [i, value] : llvm::enumerate(node.values)) {
       if (!value)
         continue;
@@ -421,18 +421,6 @@ private:
     }
   }
 
-  /// Open factors go without the axes that the body uses, and those behind
-  /// them.
-  static void keepTaken(const Border &border, FactorShardings &factors) {
-    for (DimSharding &open :
-         llvm::MutableArrayRef(factors).take_front(border.open)) {
-      auto *end = llvm::find_if(open.axes, [&](int atom) {
-        return llvm::is_contained(border.taken, atom);
-      });
-      open.axes.truncate(end - open.axes.begin());
-    }
-  }
-
   /// The axes that open dimensions of a dist.manual got: those of its results,
   /// else of its inputs.
   SmallVector<SmallVector<int, 2>> axesInside(const Border &border) {
@@ -459,7 +447,7 @@ private:
     for (auto [own, result] : llvm::zip_equal(factors, ofResults))
       if (!result.axes.empty())
         own = result;
-    keepTaken(border, factors);
+    border.restrict(factors, mesh);
     // Each axis once.
     SmallVector<SmallVector<int, 2>> axes;
     llvm::DenseSet<int> used;
@@ -560,7 +548,7 @@ public:
       if (!llvm::all_of(op->getResultTypes(),
                         llvm::IsaPred<RankedTensorType>) ||
           isa<ModuleOp, dist::ConstraintOp>(op) ||
-          isa_and_nonnull<dist::ManualOp>(op->getParentOp()))
+          op->getParentOfType<dist::ManualOp>())
         return;
       if (op->getNumResults() != 0 && !isFree(op->getResult(0)))
         op->setAttr(dist::kShardingsAttr, listOf(op->getResults()));
@@ -614,7 +602,8 @@ struct DistPropagate : sheaf::impl::DistPropagateBase<DistPropagate> {
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh))
       return signalPassFailure();
-    if (failed(sharding::verifyOnTensors(getOperation(), getArgument())))
+    if (failed(sharding::verifyOnTensors(getOperation(), getArgument())) ||
+        failed(sharding::verifyManualCalls(getOperation())))
       return signalPassFailure();
     bool keeps = keepOrigins || !why.empty();
     // Each round splits functions whose calls differ.

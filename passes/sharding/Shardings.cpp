@@ -31,12 +31,23 @@ SmallVector<dist::AxisAttr> MeshInfo::usedBy(ModuleOp module) {
   };
   // The same few attributes are on many ops.
   llvm::DenseSet<Attribute> seen;
-  module.walk([&](Operation *op) {
+  auto addOf = [&](Operation *op) {
     for (NamedAttribute attribute : op->getAttrs())
       if ((attribute.getName().getValue().starts_with("dist.") ||
-           isa<dist::ConstraintOp, FunctionOpInterface>(op)) &&
+           isa<dist::DistDialect>(op->getDialect()) ||
+           isa<FunctionOpInterface>(op)) &&
           seen.insert(attribute.getValue()).second)
         add(attribute.getValue());
+  };
+  module.walk([&](Operation *op) {
+    addOf(op);
+    // In the body of a dist.manual types name axes, too.
+    if (auto manual = dyn_cast<dist::ManualOp>(op))
+      manual.getBody().walk([&](Operation *inner) {
+        for (Type type : inner->getResultTypes())
+          if (dist::PartialAttr partial = dist::getPartial(type))
+            add(partial);
+      });
   });
   return used.takeVector();
 }

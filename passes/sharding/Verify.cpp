@@ -7,6 +7,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/sharding/Passes.h"
+#include <functional>
 
 namespace sheaf {
 #define GEN_PASS_DEF_DISTVERIFY
@@ -187,4 +188,52 @@ LogicalResult sharding::verifyOnTensors(Operation *root, StringRef pass) {
     return WalkResult::advance();
   });
   return failure(found.wasInterrupted());
+}
+
+LogicalResult sharding::verifyManualCalls(ModuleOp module) {
+  SymbolTableCollection symbols;
+  // Of each function, the first op in it, or in what it calls, that names an
+  // axis.
+  llvm::DenseMap<Operation *, Operation *> known;
+  auto namesAxis = [](Operation *op) {
+    // Of other attributes of the dialect none is on whole tensors.
+    return op->getAttrDictionary()
+        .walk([](dist::AxisAttr) { return WalkResult::interrupt(); })
+        .wasInterrupted();
+  };
+  std::function<Operation *(func::FuncOp)> find =
+      [&](func::FuncOp function) -> Operation * {
+    auto [it, isNew] = known.try_emplace(function, nullptr);
+    if (!isNew)
+      return it->second;
+    Operation *found = nullptr;
+    function->walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (namesAxis(op))
+        found = op;
+      if (auto call = dyn_cast<func::CallOp>(op))
+        if (auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
+                call, call.getCalleeAttr()))
+          found = find(callee);
+      return found ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    return known[function] = found;
+  };
+  WalkResult result = module.walk([&](func::CallOp call) {
+    auto manual = call->getParentOfType<dist::ManualOp>();
+    auto callee = manual ? symbols.lookupNearestSymbolFrom<func::FuncOp>(
+                               call, call.getCalleeAttr())
+                         : nullptr;
+    Operation *found = callee ? find(callee) : nullptr;
+    if (!found)
+      return WalkResult::advance();
+    InFlightDiagnostic error =
+        call.emitOpError("stands in the body of dist.manual and calls @")
+        << callee.getName()
+        << ", which names axes of the mesh; values there are the parts of one "
+           "device, expected a function without shardings and collectives, or "
+           "the call outside of the body";
+    error.attachNote(found->getLoc()) << "axes are named here";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }

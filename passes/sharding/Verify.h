@@ -9,7 +9,7 @@
 #ifndef SHEAF_PASSES_SHARDING_VERIFY_H
 #define SHEAF_PASSES_SHARDING_VERIFY_H
 
-#include "mlir/IR/Operation.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace sheaf::sharding {
 
@@ -22,6 +22,11 @@ mlir::LogicalResult verifyPartialValues(mlir::Operation *root);
 /// stands at the first op or function with a memref, and names `pass`.
 mlir::LogicalResult verifyOnTensors(mlir::Operation *root,
                                     llvm::StringRef pass);
+
+/// Whether functions that bodies of dist.manual call, themselves or through
+/// others, are without shardings: there they get the parts of one device. Else
+/// an error stands at the call.
+mlir::LogicalResult verifyManualCalls(mlir::ModuleOp module);
 
 } // namespace sheaf::sharding
 

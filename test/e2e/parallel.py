@@ -176,7 +176,8 @@ def check_buckets(session, model, strategy):
 DECLARED = {
     "a parameter": [('wte.weight"', "[{}, {\"tp\"}]")],
     "parameters and batch": [('wte.weight"', "[{}, {\"dp\"}]"), ('mlp.c_fc.weight"', "[{\"tp\"}, {?}]"),
-                             ("nn.batch = \"tokens\"", "[{}, {\"dp\"}]")],
+                             ("nn.batch = \"tokens\"", "[{}, {\"dp\"}]"),
+                             ("nn.batch = \"targets\"", "[{\"dp\"}, {}]")],
     "constraints": [("%attn.input", '[{"dp"}, {"tp"}, {}]'), ("%mlp.input", '[{"tp"}, {}, {"dp"}]')],
 }
 DECLARED_OPTIONS = ["", "--zero=1", "--zero=3 --sequence-parallel", "--zero=2 --microbatches=2"]

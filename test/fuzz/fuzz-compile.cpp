@@ -3,7 +3,8 @@
 // Takes a module down as sheaf-compile does. Its first line may give options,
 // as
 // `// options: mesh=dp:2,tp:2 zero=1 sp microbatches=2 recompute=full sgd
-// reference differentiate llvm`, so that they change with the rest.
+// reference differentiate llvm`, so that they change with the rest; readOptions
+// has them all.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,6 +59,25 @@ static sheaf::CompileOptions readOptions(StringRef text) {
       options.zero = number;
     } else if (name == "zero-group" && isNumber) {
       options.zeroGroup = number;
+    } else if (name == "zero-min-bytes" && isNumber) {
+      options.zeroMinBytes = number;
+    } else if (word == "gathers=keep") {
+      options.zero3Gathers = "keep";
+    } else if (word == "accumulate=whole") {
+      options.accumulate = "whole";
+    } else if (name == "bucket-bytes" && (isNumber || value == "auto")) {
+      options.bucketBytes = value.str();
+    } else if (name == "strict" && isNumber) {
+      options.strict = number;
+    } else if (name == "explain") {
+      options.explain = value == "json" ? sheaf::CompileOptions::Explain::Json
+                                        : sheaf::CompileOptions::Explain::Table;
+    } else if (name == "why" && !value.empty()) {
+      options.why = value.str();
+    } else if (name == "level" && isNumber && number <= 3) {
+      options.codegen.optLevel = number;
+    } else if (word == "fusion") {
+      options.printFusion = true;
     } else if (name == "microbatches" && isNumber && number >= 1) {
       options.microbatches = number;
     } else if (name == "recompute" &&
@@ -67,17 +87,19 @@ static sheaf::CompileOptions readOptions(StringRef text) {
       options.sequenceParallel = true;
     } else if (word == "sgd") {
       options.optimizer = "sgd";
-    } else if (word == "reference") {
+    } else if (name == "reference") {
       options.reference = true;
-      options.codegen.optLevel = 0;
+      options.wide = value == "f64";
     } else if (word == "differentiate") {
       options.differentiate = true;
     } else if (word == "llvm") {
       options.emit = sheaf::Floor::LLVM;
     }
   }
-  if (options.reference)
+  if (options.reference) {
     options.mesh.clear();
+    options.codegen.optLevel = 0;
+  }
   return options;
 }
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-COMPILER = ("ir", "compile", "config")
+COMPILER = ("ir", "compile", "config", "schedule")
 RUNTIME = ("manifest", "tokens", "safetensors", "checkpoint")
 TARGETS = COMPILER + RUNTIME
 
@@ -29,6 +29,45 @@ def configure_and_build(folder, source, targets, *arguments):
                     "-DCMAKE_C_COMPILER=clang", "-DCMAKE_CXX_COMPILER=clang++",
                     "-DSHEAF_FUZZ=ON", *arguments], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", str(folder), "--target", *targets], check=True)
+
+
+FUNCTION = """func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = nn.silu %x : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+"""
+LOSS = """func.func @loss(
+    %table: tensor<7x4xf32>
+      {nn.param = #nn.param<"table", axes = [vocab, embed], init = normal(0.5)>},
+    %tokens: tensor<4x4xi32> {nn.batch = "tokens"}) -> tensor<f32> {
+  %x = nn.embedding %table[%tokens]
+    : (tensor<7x4xf32>, tensor<4x4xi32>) -> tensor<4x4x4xf32>
+  %y = nn.mul %x, %x : tensor<4x4x4xf32>
+  %zero = nn.constant dense<0> : tensor<i32>
+  %valid = nn.compare ge %tokens, %zero : (tensor<4x4xi32>, tensor<i32>) -> tensor<4x4xi1>
+  %losses = nn.reduce sum %y dims [2] : (tensor<4x4x4xf32>) -> tensor<4x4xf32>
+  %loss = nn.step_mean %losses weights %valid
+    : (tensor<4x4xf32>, tensor<4x4xi1>) -> tensor<f32>
+  return %loss : tensor<f32>
+}
+"""
+
+
+def phase_seeds(folder, bin_dir):
+    """What each phase of the driver leaves, from which it starts again."""
+    texts = []
+    for name, text, flags, option in (("function", FUNCTION, [], "llvm"),
+                                      ("loss", LOSS, ["--mesh=dp=2", "--optimizer=sgd"],
+                                       "mesh=dp:2 sgd")):
+        phases = folder / name
+        shutil.rmtree(phases, ignore_errors=True)
+        phases.mkdir(parents=True)
+        subprocess.run([bin_dir / "sheaf-compile", "-", *flags, "--emit=llvm",
+                        f"--dump-phases-to={phases}", "-o", folder / f"{name}.ll"],
+                       input=text, text=True, check=True)
+        texts += [f"// options: {option}\n{path.read_text()}"
+                  for path in sorted(phases.glob("*.mlir"))]
+    return texts
 
 
 def ir_seeds(folder, bin_dir):
@@ -41,13 +80,17 @@ def ir_seeds(folder, bin_dir):
             if any(line.strip() for line in lines):
                 texts.append("\n".join(lines) + "\n")
     options = ("mesh=dp:2,tp:2 zero=1 sp", "mesh=dp:4 zero=3 zero-group=2",
+               "mesh=dp:2,tp:2 zero=3 gathers=keep bucket-bytes=auto explain=json",
+               "mesh=dp:2 zero=2 accumulate=whole bucket-bytes=100 zero-min-bytes=50 explain",
+               "mesh=tp:2 strict=100", "mesh=tp:2 why=%x", "level=0", "fusion level=1",
                "microbatches=2 recompute=full", "recompute=selective sgd", "reference",
-               "differentiate", "llvm", "mesh=tp:3 microbatches=2", "")
+               "reference=f64", "differentiate", "llvm", "mesh=tp:3 microbatches=2", "")
     for model in (["gpt", "--dropout=0.1"], ["llama", "--kv-heads=1", "--documents", "--window=3"]):
         text = subprocess.run([bin_dir / "sheaf-model", *model, "--layers=1", "--hidden=4",
                                "--heads=2", "--ffn=5", "--vocab=7", "--seq=4", "--batch=4"],
                               check=True, capture_output=True, text=True).stdout
         texts += [f"// options: {option}\n{text}" for option in options]
+    texts += phase_seeds(folder.with_name(f"{folder.name}-phases"), bin_dir)
     for i, text in enumerate(texts):
         if len(text) > 20000:
             continue
@@ -56,7 +99,7 @@ def ir_seeds(folder, bin_dir):
 
 def seeds(name, work, bin_dir):
     if name in ("ir", "compile"):
-        folder = work / "seeds-ir"
+        folder = work / f"seeds-{name}"
         # As the tests are now.
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
@@ -84,6 +127,8 @@ def fuzz(name, work, bin_dir, seconds):
     program = next(path for path in work.glob(f"*/**/fuzz-{name}") if path.is_file())
     command = [program, corpus, seeds(name, work, bin_dir), f"-max_total_time={seconds}",
                "-timeout=30", "-rss_limit_mb=3000", "-max_len=20000", "-print_final_stats=1",
+               # What an explanation prints goes nowhere.
+               "-close_fd_mask=1",
                f"-artifact_prefix={found}/{name}-"]
     try:
         process = subprocess.run([str(part) for part in command], capture_output=True, text=True,

@@ -243,8 +243,13 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
   constexpr llvm::StringLiteral order[] = {"pp", "dp", "cp", "tp"};
   std::map<std::string, int64_t> sizes;
   llvm::SmallVector<llvm::StringRef> parts;
-  text.split(parts, ',', -1, /*KeepEmpty=*/false);
+  text.split(parts, ',');
   for (llvm::StringRef part : parts) {
+    if (part.empty())
+      return fail("--mesh has '" + text +
+                  "', expected AXIS=N,... with nothing left out, as in "
+                  "--mesh=dp=2,tp=2"),
+             false;
     auto [axis, size] = part.split('=');
     int64_t value = 0;
     if (!llvm::is_contained(order, axis))
@@ -347,7 +352,7 @@ int main(int argc, char **argv) {
   if (precision != "fp32")
     return fail(llvm::Twine("unknown --precision=") + precision +
                 ", expected fp32; the types of the model's tensors are kept");
-  if (!parseMesh(mesh, options))
+  if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;
   if (llvm::is_contained({"ring", "zigzag", "ulysses"}, context))
     return fail(llvm::Twine("--context=") + context +

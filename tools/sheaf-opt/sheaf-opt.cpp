@@ -12,6 +12,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "support/ArgumentValues.h"
 #include "support/PassFailure.h"
 #include "support/Plugins.h"
 #include "support/Version.h"
@@ -26,25 +27,6 @@ namespace cl = llvm::cl;
 static int fail(const llvm::Twine &message) {
   llvm::errs() << "sheaf-opt: " << message << "\n";
   return 1;
-}
-
-/// The values of `--NAME=VALUE` and `--NAME VALUE` on the command line.
-static llvm::SmallVector<std::string> valuesOf(llvm::StringRef name, int argc,
-                                               char **argv) {
-  llvm::SmallVector<std::string> values;
-  for (int i = 1; i < argc; ++i) {
-    llvm::StringRef argument = argv[i];
-    if (!argument.consume_front("-"))
-      continue;
-    argument.consume_front("-");
-    if (!argument.consume_front(name))
-      continue;
-    if (argument.consume_front("="))
-      values.push_back(argument.str());
-    else if (argument.empty() && i + 1 < argc)
-      values.push_back(argv[++i]);
-  }
-  return values;
 }
 
 int main(int argc, char **argv) {
@@ -69,12 +51,14 @@ int main(int argc, char **argv) {
 
   // MLIR's options of these names load the plugins; that it can be done is seen
   // here.
-  for (const std::string &file : valuesOf("load-dialect-plugin", argc, argv)) {
+  for (const std::string &file :
+       sheaf::valuesOf("load-dialect-plugin", argc, argv)) {
     mlir::DialectRegistry trial;
     if (llvm::Error error = sheaf::loadDialectPlugin(file, trial))
       return fail(llvm::toString(std::move(error)));
   }
-  for (const std::string &file : valuesOf("load-pass-plugin", argc, argv))
+  for (const std::string &file :
+       sheaf::valuesOf("load-pass-plugin", argc, argv))
     if (llvm::Error error = sheaf::loadPassPlugin(file))
       return fail(llvm::toString(std::move(error)));
 

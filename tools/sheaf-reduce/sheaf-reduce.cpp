@@ -13,9 +13,13 @@
 #include "mlir/InitAllDialects.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Reducer/Tester.h"
+#include "mlir/Support/FileUtilities.h"
 #include "mlir/Tools/mlir-reduce/MlirReduceMain.h"
+#include "support/ArgumentValues.h"
 #include "support/Version.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
 using namespace sheaf;
@@ -89,6 +93,13 @@ struct ReduceValues : PassWrapper<ReduceValues, OperationPass<ModuleOp>> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (!llvm::sys::fs::can_execute(test.getValue())) {
+      module.emitError("reduce-values: found no program '")
+          << test
+          << "', expected test=PROGRAM, the path of one that ends with 1 on an "
+             "interesting module";
+      return signalPassFailure();
+    }
     Tester tester(test, testArgs);
     if (tester.isInteresting(module).first != Tester::Interestingness::True) {
       module.emitError("reduce-values: '")
@@ -151,6 +162,14 @@ struct ReduceValues : PassWrapper<ReduceValues, OperationPass<ModuleOp>> {
 
 int main(int argc, char **argv) {
   llvm::cl::SetVersionPrinter(printVersion);
+  // MLIR's program ends without a word where it cannot write.
+  for (const std::string &file : valuesOf("o", argc, argv)) {
+    std::string error;
+    if (!openOutputFile(file, &error)) {
+      llvm::errs() << "sheaf-reduce: " << error << "\n";
+      return 1;
+    }
+  }
   DialectRegistry registry;
   registerAllDialects(registry);
   registerSheafDialects(registry);

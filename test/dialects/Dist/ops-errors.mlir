@@ -15,17 +15,40 @@ dist.mesh @mesh ["dp" = 2 link(0.0, 1.0)]
 
 // -----
 
-// expected-error@+1 {{has two axes named "dp"}}
+// expected-error@+1 {{has two axes named "dp", expected each name once}}
 dist.mesh @mesh ["dp" = 2, "dp" = 4]
 
 // -----
 
-// expected-error@+1 {{lists 3 devices, its axes give 2}}
+// Infinite where it is computed with, and in no text that is read back.
+// expected-error@+1 {{a link needs a positive bandwidth and a latency of at least 0, both finite}}
+dist.mesh @mesh ["dp" = 2 link(1.0e400, 1.0)]
+
+// -----
+
+// expected-error@+1 {{has an axis named "", expected letters, digits and '_', as in "dp"}}
+dist.mesh @mesh ["" = 2]
+
+// -----
+
+// No artifact has more ranks.
+// expected-error@+1 {{has more than 1048576 devices}}
+dist.mesh @mesh ["dp" = 1024, "tp" = 2048]
+
+// -----
+
+// What explanations write would be another axis, or two.
+// expected-error@+1 {{has an axis named "dp:(1)2", expected letters, digits and '_', as in "dp"}}
+dist.mesh @mesh ["dp" = 4, "dp:(1)2" = 2]
+
+// -----
+
+// expected-error@+1 {{lists 3 devices, its axes give 2; expected each rank from 0 to 1 once}}
 dist.mesh @mesh ["dp" = 2] devices [0, 1, 2]
 
 // -----
 
-// expected-error@+1 {{lists device 1 twice}}
+// expected-error@+1 {{lists device 1 twice, expected each rank from 0 to 1 once}}
 dist.mesh @mesh ["dp" = 2] devices [1, 1]
 
 // -----
@@ -113,7 +136,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 dist.mesh @mesh ["dp" = 4]
 func.func @f(%x: tensor<4xf32, #dist.partial<["dp"], max>>) {
-  // expected-error@+1 {{is a sum, but the value is partial by max}}
+  // expected-error@+1 {{is a sum, but 'tensor<4xf32, #dist.partial<["dp"], max>>' is partial by max, expected one kind; reduce by that kind first}}
   %0 = dist.all_reduce sum %x axes ["dp"] : (tensor<4xf32, #dist.partial<["dp"], max>>) -> tensor<4xf32>
   return
 }
@@ -351,4 +374,95 @@ func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
     dist.yield %q : tensor<2x8xf32>
   } : (tensor<4x8xf32>) -> tensor<4x8xf32>
   return %m : tensor<4x8xf32>
+}
+
+// -----
+
+// The axes of a partial value are those of the mesh, in what a collective takes and gives.
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32, #dist.partial<["rows"], sum>>) {
+  // expected-error@+1 {{has a value of type 'tensor<4xf32, #dist.partial<["rows"], sum>>', which uses axis "rows", which the mesh does not have; it has "dp", "tp"}}
+  %0 = dist.all_reduce sum %x axes ["tp"] : (tensor<4xf32, #dist.partial<["rows"], sum>>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
+  // expected-error@+1 {{which uses sub-axis "dp":(1)4 of an axis of size 2, which 1 times 4 does not divide}}
+  %0 = dist.reduce_scatter sum %x dim 0 axes ["tp"] : (tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<2xf32, #dist.partial<["dp":(1)4], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{uses axis "tp" twice}}
+  %0 = dist.make_partial sum %x axes ["tp"] : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp", "tp"], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32, #dist.partial<["dp"], sum>>) {
+  // expected-error@+1 {{is a max, but 'tensor<4xf32, #dist.partial<["dp"], sum>>' is partial by sum, expected one kind; reduce by that kind first}}
+  %0 = dist.make_partial max %x axes ["tp"] : (tensor<4xf32, #dist.partial<["dp"], sum>>) -> tensor<4xf32, #dist.partial<["dp", "tp"], max>>
+  return
+}
+
+// -----
+
+// Whole shards change hands: those of other blocks are others.
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{has dimension 0 in 2 blocks before and 1 after, expected as many: whole shards change hands, none is cut anew; gather the dimension, and cut it by dist.slice}}
+  %0 = dist.permute %x from <[{"dp"} blocks 2]> to <[{"dp"}]> : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{comes from device 2 of a group of 2, expected 0 to 1}}
+  %0 = dist.broadcast %x from 2 axes ["dp"] : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// What is written in the wrong place, or misspelt, is not passed over.
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{unknown attribute "dist.sharding", expected dist.shardings, dist.argument_shardings; did you mean dist.shardings?}}
+  %0 = nn.exp %x {dist.sharding = #dist.sharding<[{"dp"}]>} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{unknown attribute "dist.shardigns", expected dist.shardings, dist.argument_shardings; did you mean dist.shardings?}}
+  %0 = nn.exp %x {dist.shardigns = [#dist.sharding<[{"dp"}]>]} : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-error@+1 {{unknown attribute "dist.shardings", expected dist.sharding; did you mean dist.sharding?}}
+func.func @f(%x: tensor<4xf32> {dist.shardings = [#dist.sharding<[{"dp"}]>]}) {
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+// expected-error@+1 {{has dist.argument_shardings, expected dist.sharding on its arguments and results}}
+func.func @f(%x: tensor<4xf32>) attributes {dist.argument_shardings = [#dist.sharding<[{"dp"}]>]} {
+  return
 }

@@ -104,7 +104,7 @@ def main():
             failures.append(f"{title}: no example shows the op")
         for block in blocks:
             try:
-                if "func.func" in block or block.strip().startswith("dist.mesh"):
+                if "func.func" in block or block.strip().startswith(("dist.mesh", "pipe.")):
                     text = block
                 else:
                     text = "\n".join(preamble) + "\n" + function(block, count)

@@ -73,3 +73,72 @@ func.func @kept(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{"tp"}, {"d
   } : (tensor<4x8xf32>) -> tensor<4xf32>
   return %m : tensor<4xf32>
 }
+
+// -----
+
+// What a square and its transpose have in common cannot be cut: one axis would cut both dimensions.
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+// PROPAGATE-LABEL: func.func @square(
+// PROPAGATE: in [#dist.sharding<[{}, {}]>] out [#dist.sharding<[{}, {}]>] {
+// CHECK-LABEL: func.func @square(
+// CHECK: dist.all_gather
+func.func @square(%x: tensor<4x4xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>}) -> tensor<4x4xf32> {
+  %m = dist.manual %x in [#dist.sharding<[{?}, {?}]>] out [#dist.sharding<[{?}, {?}]>] {
+  ^bb0(%part: tensor<4x4xf32>):
+    %0 = nn.transpose %part [1, 0] : (tensor<4x4xf32>) -> tensor<4x4xf32>
+    %1 = nn.add %part, %0 : tensor<4x4xf32>
+    dist.yield %1 : tensor<4x4xf32>
+  } : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  return %m : tensor<4x4xf32>
+}
+
+// -----
+
+// Sub-axes that the border alone names; the rest of the axis is free.
+dist.mesh @mesh ["dp" = 4, "tp" = 2]
+// PROPAGATE-LABEL: func.func @sub_axes(
+// PROPAGATE: in [#dist.sharding<[{"dp"}, {}]>] out [#dist.sharding<[{"dp"}, {}]>] {
+// PROPAGATE-NEXT: ^bb0(%{{.*}}: tensor<2x4xf32>):
+// CHECK-LABEL: func.func @sub_axes(
+// CHECK-NOT: axes
+// CHECK: return
+func.func @sub_axes(%x: tensor<8x4xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>}) -> tensor<8x4xf32> {
+  %m = dist.manual %x in [#dist.sharding<[{"dp":(1)2, ?}, {}]>] out [#dist.sharding<[{"dp":(1)2, ?}, {}]>] {
+  ^bb0(%part: tensor<4x4xf32>):
+    %0 = nn.exp %part : tensor<4x4xf32>
+    dist.yield %0 : tensor<4x4xf32>
+  } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %m : tensor<8x4xf32>
+}
+
+// -----
+
+// A sub-axis that a collective of the body alone names is taken.
+dist.mesh @mesh ["dp" = 4]
+// PROPAGATE-LABEL: func.func @sub_axis_inside(
+// PROPAGATE: in [#dist.sharding<[{"dp":(1)2}, {}]>] out [#dist.sharding<[{"dp":(1)2}, {}]>] {
+// CHECK-LABEL: func.func @sub_axis_inside(
+// CHECK: dist.all_gather %{{.*}} dim 0 axes ["dp":(2)2]
+func.func @sub_axis_inside(%x: tensor<8x4xf32> {dist.sharding = #dist.sharding<[{"dp"}, {}]>}) -> tensor<8x4xf32> {
+  %m = dist.manual %x in [#dist.sharding<[{?}, {}]>] out [#dist.sharding<[{?}, {}]>] {
+  ^bb0(%part: tensor<8x4xf32>):
+    %0 = dist.broadcast %part from 0 axes ["dp":(2)2] : tensor<8x4xf32>
+    dist.yield %0 : tensor<8x4xf32>
+  } : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %m : tensor<8x4xf32>
+}
+
+// -----
+
+// Behind axes of the border no axis may pad: there are elements behind.
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+// PROPAGATE-LABEL: func.func @no_padding(
+// PROPAGATE: in [#dist.sharding<[{}]>, #dist.sharding<[{"tp"}]>] out [#dist.sharding<[{"tp"}]>] {
+func.func @no_padding(%x: tensor<5xf32> {dist.sharding = #dist.sharding<[{"dp"}]>}, %y: tensor<10xf32>) -> tensor<10xf32> {
+  %m = dist.manual %x, %y in [#dist.sharding<[{?}]>, #dist.sharding<[{"tp", ?}]>] out [#dist.sharding<[{"tp", ?}]>] {
+  ^bb0(%a: tensor<5xf32>, %b: tensor<5xf32>):
+    %0 = nn.add %a, %b : tensor<5xf32>
+    dist.yield %0 : tensor<5xf32>
+  } : (tensor<5xf32>, tensor<10xf32>) -> tensor<10xf32>
+  return %m : tensor<10xf32>
+}

@@ -6,6 +6,10 @@
 // FAULT: 'nn.microbatches' op cannot be differentiated
 // RUN: not sheaf-reduce %s --reduce-values="test=%sheaf_source/scripts/interesting.sh test-arg=nonsense,%sheaf_bin/sheaf-opt" 2>&1 | FileCheck %s --check-prefix=DULL
 // DULL: error: reduce-values: '{{.*}}interesting.sh' does not find the module interesting
+// RUN: not sheaf-reduce %s --reduce-values="test=%t.none" 2>&1 | FileCheck %s --check-prefix=TESTER
+// TESTER: error: reduce-values: found no program '{{.*}}.none', expected test=PROGRAM
+// RUN: not sheaf-reduce %s -o %t.none/out 2>&1 | FileCheck %s --check-prefix=OUTPUT
+// OUTPUT: sheaf-reduce: cannot open output file '{{.*}}.none/out': No such file or directory
 // RUN: sheaf-reduce %s --opt-reduction-pass="opt-pass=symbol-dce test=%sheaf_source/scripts/interesting.sh test-arg=nn.microbatches,%sheaf_bin/sheaf-opt" | FileCheck %s --check-prefix=DCE
 // DCE-NOT: @unused
 // DCE: @f

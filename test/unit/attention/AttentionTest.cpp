@@ -18,6 +18,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Verifier.h"
+#include "llvm/TargetParser/Host.h"
 
 #include <algorithm>
 #include <cmath>
@@ -786,8 +787,13 @@ int main(int argc, char **argv) {
   checkExponential(*context, 16);
   checkExponential(*context, 8);
 
+  // Vectors are never wider than the machine's: LLVM 22 reads past the end
+  // where it cuts a masked load of 16 floats in two for AVX2.
+  bool isWide = llvm::sys::getHostCPUFeatures().lookup("avx512f");
   auto check = [&](AttentionSpec spec, AttentionTuning tuning,
                    const std::string &cpu = "") {
+    if (!isWide)
+      tuning.vectorBytes = std::min<int64_t>(tuning.vectorBytes, 32);
     std::string text = describe(spec, tuning) + (cpu.empty() ? "" : " " + cpu);
     if (std::getenv("SHEAF_TEST_VERBOSE"))
       std::fprintf(stderr, "%s\n", text.c_str());
