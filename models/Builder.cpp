@@ -68,8 +68,8 @@ Value models::Builder::attention(StringRef name, Value query, Value key,
   shape.back() = cast<RankedTensorType>(value.getType()).getShape().back();
   return make<nn::AttentionOp>(
       name, floats(shape), /*lse=*/Type(), query, key, value,
-      /*bias=*/Value(), documents, documents, builder->getUnitAttr(), window,
-      scale ? number(*scale) : FloatAttr());
+      /*bias=*/Value(), documents, documents, /*first_position=*/Value(),
+      builder->getUnitAttr(), window, scale ? number(*scale) : FloatAttr());
 }
 
 Value models::Builder::dropout(StringRef name, Value a, Value stream) {

@@ -321,7 +321,9 @@ struct AttentionEmitter {
         return emit.template make<IotaOp>(type, dim);
       };
       Value query = index(queries, 1, 0), key = index(1, keys, 1);
-      if (keys != queries)
+      if (Value first = op.getFirstPosition())
+        query = emit.add(query, first);
+      else if (keys != queries)
         query = emit.add(query, static_cast<double>(keys - queries));
       if (op.getCausal())
         also(emit.compare(Predicate::LE, key, query));

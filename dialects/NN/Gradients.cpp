@@ -516,8 +516,8 @@ void AttentionOp::buildGradient(Gradients &gradients) {
       w.builder, w.loc, getQuery().getType(), getKey().getType(),
       getValue().getType(), getBias() ? getBias().getType() : Type(),
       getQuery(), getKey(), getValue(), getResult(), getLse(), dy, dlse,
-      getBias(), getQueryDocuments(), getKeyDocuments(), getCausalAttr(),
-      getWindowAttr(), getScaleAttr());
+      getBias(), getQueryDocuments(), getKeyDocuments(), getFirstPosition(),
+      getCausalAttr(), getWindowAttr(), getScaleAttr());
   for (unsigned i = 0; i < types.size(); ++i)
     if (w.needs(i))
       w.set(i, grad->getResult(i));

@@ -688,7 +688,9 @@ def NN_AttentionOp : NN_Op<"attention", [AttrSizedOperandSegments, ByRule, ByGra
   let description = [{
     query [B, S, H, D], key [B, T, G, D], value [B, T, G, Dv], result [B, S, H, Dv];
     H is a multiple of G and query head h reads key head h / (H/G). Query i has
-    position i + T - S. Key j is visible to it where, as far as given,
+    position i + T - S, or i + P where `from` gives the position P of the first one,
+    a scalar: so a part of the queries sees what it does in the whole. Key j is
+    visible to it where, as far as given,
     `causal`: j is not after it; `window` W: they are less than W apart;
     `documents`: their document numbers ([B, S] and [B, T]) are equal. Scores are
     scale * q.k + bias (bias [1 or B, 1 or H, S, T]; `scale` is 1/sqrt(D) where
@@ -704,16 +706,21 @@ def NN_AttentionOp : NN_Op<"attention", [AttrSizedOperandSegments, ByRule, ByGra
     %z, %lse = nn.attention %q, %k, %v bias %b documents %d, %d causal window 32 scale 0.25
       : (tensor<8x64x4x16xf32>, tensor<8x64x2x16xf32>, tensor<8x64x2x16xf32>, tensor<1x4x64x64xf32>, tensor<8x64xi32>, tensor<8x64xi32>)
       -> (tensor<8x64x4x16xf32>, tensor<8x64x4xf32>)
+    %part = nn.slice %q offsets [0, 16, 0, 0] sizes [8, 16, 4, 16] : (tensor<8x64x4x16xf32>) -> tensor<8x16x4x16xf32>
+    %begin = nn.constant dense<16> : tensor<i32>
+    %w = nn.attention %part, %k, %v from %begin causal
+      : (tensor<8x16x4x16xf32>, tensor<8x64x2x16xf32>, tensor<8x64x2x16xf32>, tensor<i32>) -> tensor<8x16x4x16xf32>
     ```
   }];
   let arguments = (ins NN_FloatTensor:$query, NN_FloatTensor:$key, NN_FloatTensor:$value,
                        Optional<NN_FloatTensor>:$bias,
                        Optional<NN_IntTensor>:$query_documents, Optional<NN_IntTensor>:$key_documents,
+                       Optional<NN_IntTensor>:$first_position,
                        UnitAttr:$causal, OptionalAttr<NN_I64>:$window, OptionalAttr<F64Attr>:$scale);
   let results = (outs NN_FloatTensor:$result, Optional<NN_FloatTensor>:$lse);
   let assemblyFormat = [{
     $query `,` $key `,` $value (`bias` $bias^)?
-    (`documents` $query_documents^ `,` $key_documents)?
+    (`documents` $query_documents^ `,` $key_documents)? (`from` $first_position^)?
     (`causal` $causal^)? (`window` $window^)? (`scale` $scale^)? attr-dict
     `:` functional-type(operands, results)
   }];
@@ -745,13 +752,14 @@ def NN_AttentionGradOp : NN_Op<"attention_grad", [AttrSizedOperandSegments, ByRu
                        Optional<NN_FloatTensor>:$lse_grad,
                        Optional<NN_FloatTensor>:$bias,
                        Optional<NN_IntTensor>:$query_documents, Optional<NN_IntTensor>:$key_documents,
+                       Optional<NN_IntTensor>:$first_position,
                        UnitAttr:$causal, OptionalAttr<NN_I64>:$window, OptionalAttr<F64Attr>:$scale);
   let results = (outs NN_FloatTensor:$query_grad, NN_FloatTensor:$key_grad,
                       NN_FloatTensor:$value_grad, Optional<NN_FloatTensor>:$bias_grad);
   let assemblyFormat = [{
     $query `,` $key `,` $value `result` $forward_result `,` $lse
     `grad` $grad (`,` $lse_grad^)? (`bias` $bias^)?
-    (`documents` $query_documents^ `,` $key_documents)?
+    (`documents` $query_documents^ `,` $key_documents)? (`from` $first_position^)?
     (`causal` $causal^)? (`window` $window^)? (`scale` $scale^)? attr-dict
     `:` functional-type(operands, results)
   }];

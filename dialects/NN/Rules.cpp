@@ -982,6 +982,8 @@ ShardingRule AttentionOp::getShardingRule() {
     b.rule.operands.push_back({dims.batch, dims.queries});
     b.rule.operands.push_back({dims.batch, dims.keys});
   }
+  if (getFirstPosition())
+    b.rule.operands.push_back({});
   b.rule.results.push_back(dims.result);
   if (getLse())
     b.rule.results.push_back(dims.lse);
@@ -1003,6 +1005,8 @@ ShardingRule AttentionGradOp::getShardingRule() {
     b.rule.operands.push_back({dims.batch, dims.queries});
     b.rule.operands.push_back({dims.batch, dims.keys});
   }
+  if (getFirstPosition())
+    b.rule.operands.push_back({});
   b.rule.results = {dims.query, dims.key, dims.value};
   if (getBiasGrad())
     b.rule.results.push_back(dims.bias);

@@ -924,6 +924,16 @@ static LogicalResult verifyAttention(Op op, RankedTensorType result,
              << ", expected " << shapeText({B, S}) << " and "
              << shapeText({B, T});
   }
+  if (op.getFirstPosition()) {
+    auto first = type(op.getFirstPosition());
+    if (first.getRank() != 0)
+      return op.emitOpError("position of the first query has type ")
+             << first << ", expected tensor<i32>";
+    if (!op.getCausal() && !op.getWindow())
+      return op.emitOpError(
+          "has the position of the first query, which matters with causal or "
+          "window alone; leave it out");
+  }
   if (op.getWindow() && *op.getWindow() < 1)
     return op.emitOpError("window is ")
            << *op.getWindow() << ", expected at least 1";

@@ -261,8 +261,9 @@ Differentiator::sweep(func::FuncOp function, ArrayRef<bool> active,
             here, op->getLoc(), attention.getResult().getType(), lse,
             attention.getQuery(), attention.getKey(), attention.getValue(),
             attention.getBias(), attention.getQueryDocuments(),
-            attention.getKeyDocuments(), attention.getCausalAttr(),
-            attention.getWindowAttr(), attention.getScaleAttr());
+            attention.getKeyDocuments(), attention.getFirstPosition(),
+            attention.getCausalAttr(), attention.getWindowAttr(),
+            attention.getScaleAttr());
         withLse->setDiscardableAttrs(op->getDiscardableAttrDictionary());
         attention.getResult().replaceAllUsesWith(withLse.getResult());
         op->erase();

@@ -5,7 +5,6 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "passes/sharding/Strategy.h"
-#include "support/Divisors.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
@@ -25,6 +24,17 @@ namespace {
 constexpr llvm::StringLiteral kBatchDims[] = {"batch", "seq"};
 constexpr llvm::StringLiteral kBatchAxis = "dp";
 constexpr llvm::StringLiteral kExpertAxis = "expert";
+
+/// The neighbours of `wish` in a list in order that lacks it.
+std::string nearestOf(ArrayRef<int64_t> sizes, int64_t wish) {
+  const int64_t *above = llvm::lower_bound(sizes, wish);
+  std::string text;
+  if (above != sizes.begin())
+    text = std::to_string(*std::prev(above));
+  if (above != sizes.end())
+    text += (text.empty() ? "" : " or ") + std::to_string(*above);
+  return text;
+}
 
 /// A parameter's shardings: as it is used, and with ZeRO's axes added.
 struct Parameter {
@@ -177,21 +187,32 @@ private:
       if (zero < 0 || zero > 3)
         return module.emitError("dist-apply-strategy: zero is ")
                << zero << ", expected 0 to 3";
-      dist::MeshAxisAttr batch = mesh.op.lookup(kBatchAxis);
-      int64_t group = options.zeroGroup, devices = batch ? batch.getSize() : 1;
-      if (group < 0 || (group > 0 && zero > 0 && devices % group != 0))
+      auto sizeOf = [&](StringRef name) {
+        dist::MeshAxisAttr axis = mesh.op.lookup(name);
+        return axis ? axis.getSize() : 1;
+      };
+      int64_t group = options.zeroGroup, data = sizeOf("dp"),
+              context = sizeOf("cp");
+      SmallVector<int64_t> groups = zeroGroups(data, context);
+      if (group < 0 ||
+          (group > 0 && zero > 0 && !llvm::is_contained(groups, group)))
         return module.emitError("dist-apply-strategy: zero-group is ")
-               << group << ", which does not divide the " << devices
-               << " devices of dp; nearest: "
-               << nearestDivisors(devices, group);
+               << group
+               << (context == 1 ? ", which does not divide the "
+                                : ", which is no innermost part of the ")
+               << data * context << " devices of "
+               << (context == 1 ? "dp" : "dp and cp")
+               << "; nearest: " << nearestOf(groups, group);
+      // A group without the axes of ZeRO is not looked at.
+      if (!llvm::is_contained(groups, group))
+        group = 0;
       int64_t experts = options.expertParallel;
-      if (experts < 1 || devices % experts != 0)
+      if (experts < 1 || data % experts != 0)
         return module.emitError("dist-apply-strategy: expert-parallel is ")
-               << experts << ", which does not divide the " << devices
-               << " devices of dp; nearest: "
-               << nearestDivisors(devices, experts);
-      text = builtinStrategy(zero, group, options.sequenceParallel, devices,
-                             experts);
+               << experts << ", which does not divide the " << data
+               << " devices of dp; nearest: " << nearestDivisors(data, experts);
+      text = builtinStrategy(zero, group, options.sequenceParallel, data,
+                             context, experts);
     }
     FailureOr<StrategyTable> rows =
         parseStrategy(text, options.strategy, module, mesh.op);

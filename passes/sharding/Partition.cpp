@@ -908,6 +908,12 @@ private:
           results[0], emit.cast(begin, tensorOf(results[0]).getElementType()));
       return success();
     }
+    if (expansion == "offset_mask") {
+      if (auto attention = dyn_cast<nn::AttentionOp>(op))
+        return expandMask(attention, own, operands, made, results);
+      if (auto gradient = dyn_cast<nn::AttentionGradOp>(op))
+        return expandMask(gradient, own, operands, made, results);
+    }
     if (expansion == "offset_random") {
       results = clone(op, operands, made, &own);
       Operation *local = results[0].getDefiningOp();
@@ -939,6 +945,28 @@ private:
     }
     return op->emitOpError("has a sharded dimension whose expansion '")
            << expansion << "' is not known";
+  }
+
+  /// Tells attention where this device's queries begin among all keys.
+  template <typename Op>
+  LogicalResult expandMask(Op op, const OpPlan &own, ArrayRef<Value> operands,
+                           ArrayRef<Placement> made,
+                           SmallVector<Value> &results) {
+    nn::Emit emit(builder, op.getLoc());
+    Value begin = beginOf(op.getLoc(), own, expandedFactor(own));
+    SmallVector<Value> given(operands);
+    if (op.getFirstPosition()) {
+      begin = emit.add(begin, given.back());
+      given.back() = begin;
+    } else if (int64_t shift = tensorOf(op.getKey()).getDimSize(1) -
+                               tensorOf(op.getQuery()).getDimSize(1)) {
+      begin = emit.add(begin, static_cast<double>(shift));
+    }
+    results = clone(op, given, made, &own);
+    cast<Op>(results[0].getDefiningOp())
+        .getFirstPositionMutable()
+        .assign(begin);
+    return success();
   }
 
   /// Whether a target is one.

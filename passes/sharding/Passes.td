@@ -11,20 +11,20 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
     Declares the mesh, if the module has none, and writes shardings on the arguments
     and results of the entries of a training step: a table gives the mesh axis of
     each logical axis of a parameter (`heads`, `kv_heads`, `mlp` and `vocab` go to
-    `tp`) and of the batch (samples go to `dp`). An axis that the mesh does not have
-    shards nothing.
+    `tp`) and of the batch (samples go to `dp`, the sequence to `cp`). An axis that the
+    mesh does not have shards nothing.
 
-    - `zero=1` shards optimizer state over `dp`, `zero=2` gradients too, `zero=3`
+    - `zero=1` shards optimizer state over `dp` and `cp`, `zero=2` gradients too, `zero=3`
       parameters too, each along the largest dimension that divides. Where a
       gradient is ready, and where a sharded parameter is used, a `dist.constraint`
-      says so. `zero-group=G` shards over the innermost G devices of `dp` only
+      says so. `zero-group=G` shards over the innermost G devices of `dp` x `cp` only
       (hybrid sharding). Parameters of fewer than `zero-min-bytes` stay whole. With
       `zero3-gathers=keep` weights are gathered at the beginning of a step and kept over
       all microbatches, with `accumulate=whole` gradients are reduced once, behind them.
     - `expert-parallel=E` shards experts over the innermost E devices of `dp`, and
       with them what `nn-bucket-experts` has cut into E parts.
     - `sequence-parallel` asks, with priority 1, that values with axes `seq` and
-      `embed` have the former over `tp`.
+      `embed` have the former over `tp`, inside of `cp`.
 
     A strategy is a table; `strategy=FILE` reads one that a user wrote, in place of
     what the other options say, one row a line, comments behind `#`:
@@ -32,6 +32,7 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
         parameter mlp -> tp
         parameter kv_heads -> tp shared   # over the part of tp that divides
         batch batch -> dp
+        batch seq -> cp
         value seq of batch, embed -> tp priority 1
         state largest -> dp               # ZeRO-1
         gradient largest -> dp            # ZeRO-2
@@ -63,9 +64,9 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
     ListOption<"mesh", "mesh", "std::string",
       "The axes and their sizes, outermost first: dp=4,tp=2">,
     Option<"zero", "zero", "int", /*default=*/"0",
-      "What is sharded over dp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters">,
+      "What is sharded over dp x cp: 0 nothing, 1 optimizer state, 2 and gradients, 3 and parameters">,
     Option<"zeroGroup", "zero-group", "int64_t", /*default=*/"0",
-      "Shard over the innermost devices of dp only, so many; 0 for all">,
+      "Shard over the innermost devices of dp x cp only, so many; 0 for all">,
     Option<"zeroMinBytes", "zero-min-bytes", "int64_t", /*default=*/"0",
       "Parameters of fewer bytes stay whole">,
     Option<"zero3Gathers", "zero3-gathers", "std::string", /*default=*/"\"again\"",

@@ -173,10 +173,10 @@ bool sharding::isShardable(const nn::Factor &factor,
   case nn::FactorKind::Parallel:
     return expansion.empty() || expansion == "masked_gather" ||
            expansion == "vocab_loss" || expansion == "offset_iota" ||
-           expansion == "offset_random";
+           expansion == "offset_mask" || expansion == "offset_random";
   case nn::FactorKind::Reduction:
     return expansion.empty() || expansion == "global_mean" ||
-           (expansion == "masked_gather" &&
+           ((expansion == "masked_gather" || expansion == "offset_mask") &&
             factor.reduction == nn::Reduction::Sum);
   case nn::FactorKind::Whole:
     return expansion == "vocab_loss";

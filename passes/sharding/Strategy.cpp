@@ -27,31 +27,55 @@ std::string StrategyRow::describe() const {
   return "strategy: " + text + (place.empty() ? "" : " at " + place);
 }
 
+/// The innermost `size` devices of an axis of `devices`.
+static std::string innerPart(StringRef axis, int64_t devices, int64_t size) {
+  if (size == devices)
+    return axis.str();
+  return (axis + ":(" + Twine(devices / size) + ")" + Twine(size)).str();
+}
+
 std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
-                                      bool sequenceParallel, int64_t devices,
-                                      int64_t expertParallel) {
+                                      bool sequenceParallel, int64_t data,
+                                      int64_t context, int64_t expertParallel) {
   std::string table = "parameter heads -> tp\n"
                       "parameter kv_heads -> tp shared\n"
                       "parameter mlp -> tp\n"
                       "parameter vocab -> tp\n"
                       "batch batch -> dp\n";
+  if (context > 1)
+    table += "batch seq -> cp\n";
   if (expertParallel > 1)
-    table += "parameter expert -> dp:(" +
-             std::to_string(devices / expertParallel) + ")" +
-             std::to_string(expertParallel) + "\n";
+    table +=
+        "parameter expert -> " + innerPart("dp", data, expertParallel) + "\n";
   if (sequenceParallel)
-    table += "value seq of batch, embed -> tp priority 1\n";
+    table += context > 1 ? "value seq of batch, embed -> cp, tp priority 1\n"
+                         : "value seq of batch, embed -> tp priority 1\n";
   if (zeroGroup == 1)
     return table;
-  std::string axes = "dp";
-  if (zeroGroup > 1 && zeroGroup < devices)
-    axes += ":(" + std::to_string(devices / zeroGroup) + ")" +
-            std::to_string(zeroGroup);
+  if (zeroGroup == 0)
+    zeroGroup = data * context;
+  std::string axes;
+  if (zeroGroup > context || context == 1)
+    axes = innerPart("dp", data, zeroGroup / context);
+  if (context > 1)
+    axes += (axes.empty() ? "" : ", ") +
+            innerPart("cp", context, std::min(zeroGroup, context));
   static constexpr llvm::StringLiteral stages[] = {"state", "gradient",
                                                    "weight"};
   for (int stage = 0; stage < zero; ++stage)
     table += stages[stage].str() + " largest -> " + axes + "\n";
   return table;
+}
+
+SmallVector<int64_t> sharding::zeroGroups(int64_t data, int64_t context) {
+  SmallVector<int64_t> sizes;
+  for (int64_t size = 1; size <= context; ++size)
+    if (context % size == 0)
+      sizes.push_back(size);
+  for (int64_t size = 2; size <= data; ++size)
+    if (data % size == 0)
+      sizes.push_back(size * context);
+  return sizes;
 }
 
 namespace {

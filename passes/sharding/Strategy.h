@@ -48,9 +48,16 @@ struct StrategyRow {
 
 using StrategyTable = std::vector<StrategyRow>;
 
-/// The table of the driver's options, as text. `devices` is the size of dp.
+/// The table of the driver's options, as text. `data` and `context` are the
+/// sizes of dp and cp, `zeroGroup` is 0 or one of `zeroGroups`.
 std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
-                            int64_t devices, int64_t expertParallel);
+                            int64_t data, int64_t context,
+                            int64_t expertParallel);
+
+/// How many of the innermost devices of dp x cp ZeRO may shard over: so many
+/// that they are a part of cp, or all of cp and a part of dp. In order.
+llvm::SmallVector<int64_t> zeroGroups(int64_t data, int64_t context,
+                                      int64_t expertParallel);
 
 /// Reads a table. `file` is where it stands, empty for one that is built in;
 /// logical axes are those that the project knows and those of the module's

@@ -45,6 +45,10 @@ STRATEGIES = [
     "dp=1,tp=1", "dp=8 --zero=3", "dp=4,tp=2 --zero=3 --sequence-parallel",
     "dp=4 --zero=2 --microbatches=3",
     "dp=4 --zero=3 --zero3-gathers=keep --accumulate=whole --microbatches=2",
+    "cp=2", "cp=3 --context=gather --microbatches=2", "cp=4 --zero=1", "cp=8 --zero=3",
+    "dp=2,cp=2 --zero=3 --recompute=full", "cp=2,tp=2 --zero=1 --sequence-parallel",
+    "dp=2,cp=4 --zero=2 --zero-group=2 --microbatches=2",
+    "dp=2,cp=2,tp=2 --zero=3 --sequence-parallel",
 ]
 # Weights of all layers in one tensor, sharded over the layers: each layer's are broadcast.
 STACKED = """
@@ -77,7 +81,8 @@ OPTIMIZERS = {
 FEW = [("gpt", 0), ("llama", 1), ("gpt-untied", 2), ("llama-tied", 3), ("llama", 4),
        ("gpt", 5), ("llama-tied", 6), ("llama", 7), ("gpt-untied", 8),
        ("odd", 13), ("odd", 14), ("llama", 15),
-       ("gpt-dropout", 6)]
+       ("gpt-dropout", 6),
+       ("odd", 19), ("gpt-dropout", 22), ("odd", 17), ("llama", 16), ("llama-tied", 21)]
 # Buckets of gradients: these are reduced together in fewer, to the same bits.
 BUCKETS = [("gpt", "dp=4"), ("odd", "dp=3,tp=2 --zero=2 --sequence-parallel --microbatches=2")]
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

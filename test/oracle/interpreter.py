@@ -395,7 +395,7 @@ def rotary(x, positions, theta, scaling, inverse):
 class Scores:
     """The scores of attention and their softmax, with operands and gradients."""
 
-    def __init__(self, q, k, bias, documents, causal, window, scale):
+    def __init__(self, q, k, bias, documents, causal, window, scale, first=None):
         self.groups = q.shape[2] // k.shape[2]
         self.scale = scale if scale is not None else q.shape[-1] ** -0.5
         keys = np.repeat(k, self.groups, 2)
@@ -403,7 +403,7 @@ class Scores:
         if bias is not None:
             scores = scores + bias
         length, total = q.shape[1], k.shape[1]
-        i = np.arange(length)[:, None] + total - length
+        i = np.arange(length)[:, None] + (total - length if first is None else int(first))
         j = np.arange(total)[None, :]
         visible = np.ones((length, total), bool)
         if causal:
@@ -649,18 +649,20 @@ class Module:
         attribute = {key: number(op.attributes[key]) if key in op.attributes else None
                      for key in ("window", "scale")}
         scores = Scores(found["query"], found["key"], found["bias"], documents,
-                        "causal" in op.attributes, attribute["window"], attribute["scale"])
+                        "causal" in op.attributes, attribute["window"], attribute["scale"],
+                        found["first_position"])
         return found, scores
 
     def op_attention(self, op, x):
         found, scores = self.attention(op, x, ["query", "key", "value", "bias",
-                                               "query_documents", "key_documents"])
+                                               "query_documents", "key_documents",
+                                               "first_position"])
         return scores.forward(found["value"])[:len(op.results)]
 
     def op_attention_grad(self, op, x):
         found, scores = self.attention(
             op, x, ["query", "key", "value", "forward_result", "lse", "grad", "lse_grad",
-                    "bias", "query_documents", "key_documents"])
+                    "bias", "query_documents", "key_documents", "first_position"])
         return scores.backward(found["query"], found["key"], found["value"], found["bias"],
                                found["grad"], found["lse_grad"])
 

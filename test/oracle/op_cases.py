@@ -470,7 +470,7 @@ def softmax(x, axis):
 
 
 def attention(q, k, v, bias=None, query_documents=None, key_documents=None, causal=False,
-              window=None, scale=None):
+              window=None, scale=None, first=None):
     """By the op's definition; the result and the log-sum-exp."""
     batch, length, heads, size = q.shape
     keys, groups = k.shape[1], heads // k.shape[2]
@@ -479,7 +479,7 @@ def attention(q, k, v, bias=None, query_documents=None, key_documents=None, caus
     scores = scale * np.einsum("bshd,bthd->bhst", q, k)
     if bias is not None:
         scores = scores + bias
-    position = np.arange(length)[:, None] + keys - length
+    position = np.arange(length)[:, None] + (keys - length if first is None else first)
     other = np.arange(keys)[None, :]
     visible = np.ones((batch, 1, length, keys), bool)
     if causal:
@@ -501,6 +501,7 @@ def attention(q, k, v, bias=None, query_documents=None, key_documents=None, caus
 def attentions():
     def one(title, q, kv, words, dv=None, documents=None, bias=None, lse=False, **options):
         gradient = options.pop("gradient", True)
+        first = options.pop("first", None)
         b, s, h, d = q
         t, g = kv
         inputs = {"q": normal(b, s, h, d), "k": normal(b, t, g, d),
@@ -509,8 +510,11 @@ def attentions():
             inputs["b"] = normal(*bias)
         if documents:
             inputs["d"], inputs["e"] = i32(documents[0]), i32(documents[1])
+        if first is not None:
+            inputs["p"] = i32(first)
         text = "%q, %k, %v" + (" bias %b" if bias else "") \
-            + (" documents %d, %e" if documents else "") + (" " + words if words else "")
+            + (" documents %d, %e" if documents else "") \
+            + (" from %p" if first is not None else "") + (" " + words if words else "")
         types = ", ".join("{" + name + "}" for name in inputs)
 
         def reference(q, k, v, *rest):
@@ -519,7 +523,9 @@ def attentions():
             if bias:
                 kept["bias"] = rest.pop(0)
             if documents:
-                kept["query_documents"], kept["key_documents"] = rest
+                kept["query_documents"], kept["key_documents"] = rest[:2]
+            if first is not None:
+                kept["first"] = int(rest[-1])
             pair = attention(q, k, v, **kept)
             return pair if lse else pair[0]
 
@@ -538,6 +544,16 @@ def attentions():
     one("_window_both", (1, 7, 1, 2), (7, 1), "window 2", window=2)
     one("_wide_value", (1, 4, 2, 2), (4, 2), "causal", dv=5, causal=True)
     one("_longer_keys", (1, 3, 2, 2), (6, 2), "causal", causal=True)
+    # A part of the queries: the first, one amid the keys, one that ends behind them.
+    one("_from", (2, 3, 2, 4), (6, 2), "causal", causal=True, first=0)
+    one("_from_amid", (1, 3, 4, 2), (8, 2), "causal", causal=True, first=3)
+    one("_from_end", (1, 3, 2, 2), (5, 1), "causal", causal=True, first=3)
+    one("_from_window", (1, 4, 1, 2), (9, 1), "window 2", window=2, first=3)
+    one("_from_window_causal", (1, 20, 2, 4), (70, 2), "causal window 9", causal=True, window=9,
+        first=37)
+    one("_from_documents", (2, 2, 2, 2), (5, 1), "causal", causal=True, first=2, lse=True,
+        documents=([[1, 1], [3, 4]], [[0, 0, 1, 1, 1], [3, 3, 3, 4, 5]]))
+    one("_from_bias", (2, 3, 2, 2), (6, 2), "causal", bias=(1, 2, 3, 6), causal=True, first=2)
     one("_documents", (2, 5, 2, 2), (5, 1), "causal", causal=True,
         documents=([[0, 0, 1, 1, 1], [3, 3, 3, 4, 5]],) * 2)
     one("_documents_only", (1, 4, 1, 2), (4, 1), "", documents=([[0, 1, 0, 1]],) * 2)
@@ -567,6 +583,21 @@ def attentions():
     add("attention_grad", {"q": q, "k": k, "v": v, "y": y, "l": lse, "g": dy},
         "%a, %b, %c = nn.attention_grad %q, %k, %v result %y, %l grad %g causal "
         ": ({q}, {k}, {v}, {y}, {l}, {g}) -> ({a}, {b}, {c})", grad_reference,
+        results=("a", "b", "c"), gradient=False)
+
+    # A part of the queries: what the whole gives where the others' gradients are zero.
+    def part_reference(q, k, v, y, lse, dy, first):
+        def whole(x):
+            result = np.zeros((x.shape[0], k.shape[1], *x.shape[2:]))
+            result[:, first:first + x.shape[1]] = x
+            return result
+        dq, dk, dv = grad_reference(whole(q), k, v, None, None, whole(dy))
+        return dq[:, first:first + q.shape[1]], dk, dv
+
+    add("attention_grad_from", {"q": q[:, 1:3], "k": k, "v": v, "y": y[:, 1:3],
+                                "l": lse[:, 1:3], "g": dy[:, 1:3], "p": i32(1)},
+        "%a, %b, %c = nn.attention_grad %q, %k, %v result %y, %l grad %g from %p causal "
+        ": ({q}, {k}, {v}, {y}, {l}, {g}, {p}) -> ({a}, {b}, {c})", part_reference,
         results=("a", "b", "c"), gradient=False)
 
 

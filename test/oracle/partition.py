@@ -54,7 +54,7 @@ def inputs(module, name, vocabulary, seed=1):
         if scalar:
             value = np.full(type.shape, float(scalar[1]))
         elif "nn.batch" in text:
-            value = random.integers(0, vocabulary, type.shape)
+            value = random.integers(0, 3 if '"documents"' in text else vocabulary, type.shape)
             if '"targets"' in text:
                 value = np.where(random.random(type.shape) < 0.3 + 0.4 *
                                  (np.arange(type.shape[0])[:, None] == 0), -1, value)

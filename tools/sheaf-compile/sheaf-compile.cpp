@@ -66,14 +66,14 @@ static cl::opt<std::string> mesh(
     cl::desc("Devices: axes of pp, dp, cp, tp and their sizes; ep of those "
              "of dp share the experts (one device)"),
     cl::value_desc("AXIS=N,..."), cl::cat(category));
-static cl::opt<int64_t>
-    zero("zero",
-         cl::desc("What is sharded over dp: 0 nothing (default), 1 optimizer "
-                  "state, 2 and gradients, 3 and parameters"),
-         cl::init(0), cl::cat(category));
+static cl::opt<int64_t> zero(
+    "zero",
+    cl::desc("What is sharded over dp x cp: 0 nothing (default), 1 optimizer "
+             "state, 2 and gradients, 3 and parameters"),
+    cl::init(0), cl::cat(category));
 static cl::opt<int64_t>
     zeroGroup("zero-group",
-              cl::desc("Shard over the innermost N devices of dp (all)"),
+              cl::desc("Shard over the innermost N devices of dp x cp (all)"),
               cl::value_desc("N"), cl::init(0), cl::cat(category));
 static cl::opt<int64_t> zeroMinBytes(
     "zero-min-bytes",
@@ -114,6 +114,11 @@ static cl::list<int64_t> stageLayers(
     "stage-layers",
     cl::desc("How many layers each stage of the pipeline has (by cost)"),
     cl::value_desc("N,..."), cl::CommaSeparated, cl::cat(category));
+static cl::opt<std::string>
+    context("context",
+            cl::desc("How attention gets keys and values from the other "
+                     "devices of cp: gather (default), all at once"),
+            cl::init("gather"), cl::cat(category));
 static cl::opt<std::string>
     explain("explain", cl::ValueOptional,
             cl::desc("Print every collective of a step, what it costs and why "
@@ -277,11 +282,18 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
              false;
     if (!sizes.emplace(axis, value).second)
       return fail("--mesh has the axis '" + axis + "' twice"), false;
-    if (value > 1 && axis == "cp")
-      return fail("--mesh has " + part + ", which is not supported, expected " +
-                  axis + "=1; pp, dp and tp can be larger"),
-             false;
   }
+  auto sizeOf = [&](llvm::StringRef axis) {
+    auto it = sizes.find(axis.str());
+    return it == sizes.end() ? 1 : it->second;
+  };
+  for (llvm::StringRef other : {"pp", "ep"})
+    if (sizeOf(other) > 1 && sizeOf("cp") > 1)
+      return fail("--mesh has " + other + "=" + llvm::Twine(sizeOf(other)) +
+                  " and cp=" + llvm::Twine(sizeOf("cp")) +
+                  ", which do not work together yet, expected one of them to "
+                  "be 1"),
+             false;
   options.isMeshGiven = !sizes.empty();
   for (llvm::StringRef axis : order)
     if (auto it = sizes.find(axis.str());
@@ -380,6 +392,15 @@ int main(int argc, char **argv) {
                 ", expected fp32; the types of the model's tensors are kept");
   if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;
+  if (llvm::is_contained({"ring", "zigzag", "ulysses"}, context))
+    return fail(llvm::Twine("--context=") + context +
+                " is not supported, expected --context=gather");
+  if (context != "gather")
+    return fail(llvm::Twine("unknown --context=") + context +
+                ", expected gather");
+  if (context.getNumOccurrences() && !options.isMeshGiven)
+    return fail("--context tells how devices of cp share a sequence: expected "
+                "--mesh, too, such as --mesh=cp=2");
   if (zero < 0 || zero > 3)
     return fail("unknown --zero=" + llvm::Twine(zero) +
                 ", expected 0, 1, 2 or 3");

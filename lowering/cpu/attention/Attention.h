@@ -27,15 +27,18 @@ namespace sheaf::cpu {
 ///   out, dout     [B, S, H, Dv]     v, dv   [B, T, G, Dv]
 ///   lse, dlse     [B, S, H]         bias, dbias  [Bb, Hb, S, T]
 ///   query documents [B, S] of i32   key documents [B, T] of i32
+///   first position [] of i32
 ///
 /// Query head h reads key/value head h / (H / G). Query i stands at position
-/// p = i + (T - S) among the keys. Key j is visible to it if all that apply
-/// hold: causal, j <= p; window W, |p - j| < W; documents, equal ids.
-/// score = scale * <q, k> + bias; out = softmax over visible keys, times v;
-/// lse = log(sum over visible keys of exp(score)). A row without a visible key
-/// (or with all scores -inf) has out = 0, lse = -inf and zero gradients. NaN in
-/// an input gives NaN in every output that depends on it; it may also reach
-/// outputs of the same tile that depend on it with a weight of zero.
+/// p = i + (T - S) among the keys, or, where there is a first position, which
+/// is known at run time only, at p = i + that, from -2^29 to 2^29. Key j is
+/// visible to it if all that apply hold: causal, j <= p; window W, |p - j| < W;
+/// documents, equal ids. score = scale * <q, k> + bias; out = softmax over
+/// visible keys, times v; lse = log(sum over visible keys of exp(score)). A row
+/// without a visible key (or with all scores -inf) has out = 0, lse = -inf and
+/// zero gradients. NaN in an input gives NaN in every output that depends on
+/// it; it may also reach outputs of the same tile that depend on it with a
+/// weight of zero.
 struct AttentionSpec {
   int64_t batch = 1;    // B
   int64_t queries = 1;  // S
@@ -48,6 +51,8 @@ struct AttentionSpec {
   std::optional<int64_t> window; // W >= 1
   double scale = 1.0;
   bool hasDocuments = false;
+  /// The position of the first query is an argument.
+  bool hasFirstPosition = false;
   /// The two leading extents of bias: Bb is 1 or B, Hb is 1 or H.
   std::optional<std::array<int64_t, 2>> bias;
   /// Forward: lse is written. (Backward always reads it.)
@@ -91,7 +96,9 @@ struct BuiltKernel {
   int64_t extent = 0;
   int64_t grain = 1;
   /// Floating-point operations of the products over the tiles computed, and
-  /// bytes of the arguments, each counted once; for the whole index space.
+  /// bytes of the arguments, each counted once; for the whole index space. With
+  /// a first position: as if the queries stood amid the keys, which is the mean
+  /// over all parts of a sequence.
   double flops = 0;
   double bytes = 0;
 };
@@ -104,8 +111,9 @@ llvm::LogicalResult verifyAttentionSpec(mlir::Location loc,
                                         const AttentionSpec &spec,
                                         const AttentionTuning &tuning = {});
 
-/// Arguments: q, k, v, [bias], [query documents, key documents] -> out, [lse],
-/// begin, end. A task is a block of queries of one head.
+/// Arguments: q, k, v, [bias], [query documents, key documents], [first
+/// position] -> out, [lse], begin, end. A task is a block of queries of one
+/// head.
 ///
 /// The function is created at the builder's insertion point. Fails with a
 /// diagnostic where verifyAttentionSpec does.
@@ -125,9 +133,9 @@ attentionBackwardPieces(mlir::Location loc, const AttentionSpec &spec,
                         const AttentionTuning &tuning = {});
 
 /// Arguments: q, k, v, out, lse, dout, [dlse], [bias], [query documents, key
-/// documents] -> dq (or dqPieces), dk, dv, begin, end. All three are
-/// overwritten. A task is one piece of the keys of one key/value head of one
-/// sample, with all its queries, so that scores are recomputed once;
+/// documents], [first position] -> dq (or dqPieces), dk, dv, begin, end. All
+/// three are overwritten. A task is one piece of the keys of one key/value head
+/// of one sample, with all its queries, so that scores are recomputed once;
 /// rowsum(dout * out) is computed inside.
 llvm::FailureOr<BuiltKernel>
 buildAttentionBackward(mlir::OpBuilder &builder, mlir::Location loc,

@@ -15,6 +15,9 @@ using namespace mlir;
 
 namespace sheaf::cpu {
 
+/// Positions are compared as 32-bit integers, sums and differences included.
+static constexpr int64_t kPositionLimit = int64_t(1) << 29;
+
 //===----------------------------------------------------------------------===//
 // Tile sizes and counts
 //===----------------------------------------------------------------------===//
@@ -95,12 +98,10 @@ LogicalResult verifyAttentionSpec(Location loc, const AttentionSpec &spec,
       {"key/value heads", spec.kvHeads},
       {"head dimension", spec.headDim},
       {"value dimension", spec.valueDim}};
-  // Positions are compared as 32-bit integers, sums and differences included.
-  constexpr int64_t limit = int64_t(1) << 29;
   for (auto [name, extent] : extents)
-    if (extent < 1 || extent > limit)
+    if (extent < 1 || extent > kPositionLimit)
       return emitError(loc) << "attention kernel got " << name << " " << extent
-                            << ", expected 1 to " << limit;
+                            << ", expected 1 to " << kPositionLimit;
   if (spec.heads % spec.kvHeads != 0)
     return emitError(loc) << "attention kernel got " << spec.heads
                           << " query heads and " << spec.kvHeads
@@ -132,14 +133,23 @@ LogicalResult verifyAttentionSpec(Location loc, const AttentionSpec &spec,
 
 /// A window larger than any distance changes nothing and must fit 32 bits.
 static int64_t clampedWindow(const AttentionSpec &spec) {
-  return std::min(*spec.window, spec.queries + spec.keys);
+  return std::min(*spec.window, spec.hasFirstPosition
+                                    ? 2 * kPositionLimit
+                                    : spec.queries + spec.keys);
+}
+
+/// The position of the first query, as far as it is known; amid the keys where
+/// it is not.
+static int64_t expectedPosition(const AttentionSpec &spec) {
+  int64_t last = spec.keys - spec.queries;
+  return spec.hasFirstPosition ? last / 2 : last;
 }
 
 int64_t AttentionTiles::windowSize() const { return clampedWindow(spec); }
 
 TileCount countTiles(const AttentionSpec &spec, const AttentionBlocks &blocks) {
   TileCount count;
-  int64_t shift = spec.keys - spec.queries;
+  int64_t shift = expectedPosition(spec);
   for (int64_t i = 0; i < spec.queries; i += blocks.queries) {
     int64_t queries = std::min(blocks.queries, spec.queries - i);
     int64_t first = i + shift, last = first + queries - 1;
@@ -218,6 +228,8 @@ BuiltKernel AttentionTiles::createKernel(StringRef name,
       argument(args.queryDocuments, {B, S}, builder.getI32Type());
       argument(args.keyDocuments, {B, T}, builder.getI32Type());
     }
+    if (spec.hasFirstPosition)
+      argument(args.firstPosition, {}, builder.getI32Type());
   }
   switch (kind) {
   case AttentionKernelKind::Forward:
@@ -293,7 +305,13 @@ void AttentionTiles::beginBlock(Value ofSample, Value ofHead, Value ofKvHead,
   kvHead = ofKvHead;
   blockStart = start;
   blockQueries = remaining(spec.queries, start, blocks.queries);
-  firstPosition = add(start, index(spec.keys - spec.queries));
+  firstPosition =
+      add(start,
+          spec.hasFirstPosition
+              ? Value(arith::IndexCastOp::create(
+                    builder, loc, builder.getIndexType(),
+                    memref::LoadOp::create(builder, loc, args.firstPosition)))
+              : index(spec.keys - spec.queries));
   if (spec.hasDocuments) {
     Window ids;
     ids.memref = args.queryDocuments;

@@ -54,6 +54,7 @@ int64_t grainFor(double flops);
 /// The arguments of a kernel; those that the spec has none of are null.
 struct AttentionArguments {
   mlir::Value q, k, v, out, lse, dout, dlse, bias, queryDocuments, keyDocuments;
+  mlir::Value firstPosition;
   mlir::Value dq, dqPieces, dk, dv, dbias;
 };
 

@@ -28,6 +28,7 @@ static AttentionSpec makeSpec(Op op) {
   spec.window = op.getWindow();
   spec.scale = op.getScaleValue();
   spec.hasDocuments = static_cast<bool>(op.getQueryDocuments());
+  spec.hasFirstPosition = static_cast<bool>(op.getFirstPosition());
   if (op.getBias())
     spec.bias = {type(op.getBias()).getDimSize(0),
                  type(op.getBias()).getDimSize(1)};

@@ -319,6 +319,20 @@ func.func @attention_masks(%q: tensor<2x6x4x8xf32>, %k: tensor<2x5x2x8xf32>, %b:
 
 // -----
 
+// Positions from a number that is known at run time only.
+// CHECK-LABEL: func.func @attention_from(
+// CHECK-SAME: %[[P:[a-z0-9]+]]: tensor<i32>
+// CHECK: %[[I:.*]] = nn.iota dim 0 : tensor<6x1xi32>
+// CHECK-NEXT: %[[J:.*]] = nn.iota dim 1 : tensor<1x8xi32>
+// CHECK-NEXT: %[[Q:.*]] = nn.add %[[I]], %[[P]] : (tensor<6x1xi32>, tensor<i32>) -> tensor<6x1xi32>
+// CHECK-NEXT: nn.compare le %[[J]], %[[Q]]
+func.func @attention_from(%p: tensor<i32>, %q: tensor<2x6x4x8xf32>, %k: tensor<2x8x2x8xf32>) -> tensor<2x6x4x8xf32> {
+  %0 = nn.attention %q, %k, %k from %p causal : (tensor<2x6x4x8xf32>, tensor<2x8x2x8xf32>, tensor<2x8x2x8xf32>, tensor<i32>) -> tensor<2x6x4x8xf32>
+  return %0 : tensor<2x6x4x8xf32>
+}
+
+// -----
+
 // A bias shared by batch and heads gets the sum over both.
 // CHECK-LABEL: func.func @attention_grad(
 // CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<{{[^,]*}}>, %[[K:[a-z0-9]+]]: tensor<{{[^,]*}}>, %[[B:[a-z0-9]+]]: tensor<{{[^,]*}}>, %[[L:[a-z0-9]+]]: tensor<{{[^,]*}}>

@@ -853,6 +853,30 @@ func.func @f(%q: tensor<2x3x4x8xf32>) {
 
 // -----
 
+func.func @f(%q: tensor<2x3x4x8xf32>, %p: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.attention' op position of the first query has type 'tensor<1xi32>', expected tensor<i32>}}
+  %0 = nn.attention %q, %q, %q from %p causal : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<1xi32>) -> tensor<2x3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x4x8xf32>, %p: tensor<i32>) {
+  // expected-error @+1 {{'nn.attention' op has the position of the first query, which matters with causal or window alone; leave it out}}
+  %0 = nn.attention %q, %q, %q from %p : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<i32>) -> tensor<2x3x4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<2x3x4x8xf32>, %l: tensor<2x3x4xf32>, %p: tensor<2xi32>) {
+  // expected-error @+1 {{'nn.attention_grad' op position of the first query has type 'tensor<2xi32>', expected tensor<i32>}}
+  %0:3 = nn.attention_grad %q, %q, %q result %q, %l grad %q from %p causal : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4xf32>, tensor<2x3x4x8xf32>, tensor<2xi32>) -> (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>)
+  return
+}
+
+// -----
+
 func.func @f(%q: tensor<2x3x4x8xf32>) {
   // expected-error @+1 {{'nn.attention' op scale must be finite}}
   %0 = nn.attention %q, %q, %q scale 0x7FF0000000000000 : (tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32>) -> tensor<2x3x4x8xf32>

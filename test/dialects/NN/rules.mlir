@@ -154,7 +154,7 @@ func.func @f(%t: tensor<256x64xf32>, %i: tensor<4x8xi32>, %g: tensor<4x8x64xf32>
 // -----
 
 // Composites of a transformer.
-func.func @f(%x: tensor<4x8x16xf32>, %s: tensor<16xf32>, %r: tensor<2x6x4x8xf32>, %p: tensor<2x6xi32>, %k: tensor<2x6x2x8xf32>, %l: tensor<2x6x4xf32>, %b: tensor<1x4x6x6xf32>, %v: tensor<2x5x2x8xf32>) {
+func.func @f(%x: tensor<4x8x16xf32>, %s: tensor<16xf32>, %r: tensor<2x6x4x8xf32>, %p: tensor<2x6xi32>, %k: tensor<2x6x2x8xf32>, %l: tensor<2x6x4xf32>, %b: tensor<1x4x6x6xf32>, %v: tensor<2x5x2x8xf32>, %o: tensor<i32>) {
   // expected-remark @+1 {{rule: [d0][d1][d2] -> [d0][d1][d2] {d0=4, d1=8, d2=16 whole via softmax_merge}}}
   %0 = nn.softmax %x dim 2 : tensor<4x8x16xf32>
   // expected-remark @+1 {{rule: [d0][d1][d2], [d2], [d2] -> [d0][d1][d2] {d0=4, d1=8, d2=16 whole}}}
@@ -169,6 +169,8 @@ func.func @f(%x: tensor<4x8x16xf32>, %s: tensor<16xf32>, %r: tensor<2x6x4x8xf32>
   %5, %6 = nn.attention %r, %v, %v : (tensor<2x6x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x8xf32>) -> (tensor<2x6x4x8xf32>, tensor<2x6x4xf32>)
   // expected-remark @+1 {{rule: [b][s][g r][d], [b][t][g][d], [b][t][g][e], [b][s][g r][e], [b][s][g r], [b][s][g r][e], [][g r][s][t], [b][s], [b][t] -> [b][s][g r][d], [b][t][g][d], [b][t][g][e], [][g r][s][t] {b=2 sum, s=6 sum via offset_mask, t=6 whole via ring, g=2, r=2 sum, d=8 whole, e=8 sum} linear joint(5)}}
   %7:4 = nn.attention_grad %r, %k, %k result %r, %l grad %r bias %b documents %p, %p causal : (tensor<2x6x4x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x4x8xf32>, tensor<2x6x4xf32>, tensor<2x6x4x8xf32>, tensor<1x4x6x6xf32>, tensor<2x6xi32>, tensor<2x6xi32>) -> (tensor<2x6x4x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>, tensor<1x4x6x6xf32>)
+  // expected-remark @+1 {{rule: [b][s][g r][d], [b][t][g][d], [b][t][g][e], () -> [b][s][g r][e] {b=2, s=6 via offset_mask, t=5 whole via attention_merge, g=2, r=2, d=8 whole, e=8} linear joint(2)}}
+  %8 = nn.attention %r, %v, %v from %o window 2 : (tensor<2x6x4x8xf32>, tensor<2x5x2x8xf32>, tensor<2x5x2x8xf32>, tensor<i32>) -> tensor<2x6x4x8xf32>
   return
 }
 

@@ -2,9 +2,11 @@
 // RUN: echo "module {}" | not sheaf-opt --dist-apply-strategy="mesh=dp" 2>&1 | FileCheck %s --check-prefix=TEXT
 // RUN: echo "module {}" | not sheaf-opt --dist-apply-strategy="mesh=dp=2 zero=4" 2>&1 | FileCheck %s --check-prefix=ZERO
 // RUN: echo "module {}" | not sheaf-opt --dist-apply-strategy="mesh=dp=4 zero=1 zero-group=3" 2>&1 | FileCheck %s --check-prefix=GROUP
+// RUN: echo "module {}" | not sheaf-opt --dist-apply-strategy="mesh=dp=3,cp=4 zero=1 zero-group=6" 2>&1 | FileCheck %s --check-prefix=INNER
 // TEXT: dist-apply-strategy: mesh has 'dp', expected AXIS=N with N at least 1, as in dp=4
 // ZERO: dist-apply-strategy: zero is 4, expected 0 to 3
-// GROUP: dist-apply-strategy: zero-group is 3, which does not divide the 4 devices of dp
+// GROUP: dist-apply-strategy: zero-group is 3, which does not divide the 4 devices of dp; nearest: 2 or 4
+// INNER: dist-apply-strategy: zero-group is 6, which is no innermost part of the 12 devices of dp and cp; nearest: 4 or 12
 
 // Two heads on four devices.
 func.func @heads(

@@ -1,6 +1,9 @@
 // RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=2,tp=2 zero=1" | FileCheck %s
 // RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=4,tp=2 zero=3 zero-group=2" | FileCheck %s --check-prefix=HYBRID
 // RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=tp=2 sequence-parallel" | FileCheck %s --check-prefix=SEQUENCE
+// RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=2,cp=4,tp=2 zero=1 sequence-parallel" | FileCheck %s --check-prefix=CONTEXT
+// RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=2,cp=4 zero=1 zero-group=2" | FileCheck %s --check-prefix=INNER
+// RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=4,cp=2 zero=1 zero-group=4" | FileCheck %s --check-prefix=OUTER
 
 // Parameters by their axes, state with ZeRO's, the batch over dp; what is no argument of
 // an entry is left alone.
@@ -23,6 +26,17 @@
 // HYBRID: %[[W:.*]] = dist.constraint %arg0 <[{"tp"}, {}]> because "ZeRO-3: weights are gathered for use"
 // HYBRID: nn.embedding %[[W]]
 // HYBRID: nn.sgd %arg0
+
+// The sequence of the batch over cp, inside of it that of values over tp; state over dp and cp.
+// CONTEXT-LABEL: func.func @step
+// CONTEXT-SAME: %arg1: tensor<32x16xf32> {dist.because = {cp = "strategy: state largest -> dp, cp", dp = "strategy: state largest -> dp, cp", tp = "strategy: parameter vocab -> tp"}, dist.sharding = #dist.sharding<[{"tp", "dp", "cp"}, {}]>, nn.state
+// CONTEXT-SAME: %arg2: tensor<8x4xi32> {dist.because = {cp = "strategy: batch seq -> cp", dp = "strategy: batch batch -> dp"}, dist.sharding = #dist.sharding<[{"dp"}, {"cp"}]>, nn.batch
+// CONTEXT: nn.embedding {{.*}}dist.shardings = [#dist.sharding<[{?}, {"cp", "tp", ?} p1, {?}]>]}
+// A group of ZeRO is the innermost part of dp x cp.
+// INNER-LABEL: func.func @step
+// INNER-SAME: #dist.sharding<[{"cp":(2)2}, {}]>, nn.state
+// OUTER-LABEL: func.func @step
+// OUTER-SAME: #dist.sharding<[{"dp":(2)2, "cp"}, {}]>, nn.state
 
 // Values with axes batch, seq and embed.
 // SEQUENCE-LABEL: func.func @step

@@ -28,8 +28,11 @@ MODELS = {"gpt": ["gpt", *SIZES], "llama": ["llama", "--kv-heads=2", *SIZES],
           "odd": ["gpt", "--layers=1", "--hidden=12", "--heads=4", "--vocab=31", "--ffn=13",
                   "--seq=7", "--batch=10"],
           "odd-llama": ["llama", "--layers=1", "--hidden=12", "--heads=2", "--vocab=31",
-                        "--ffn=13", "--seq=7", "--batch=5"]}
-IDS = {"gpt": VOCABULARY, "llama": VOCABULARY, "odd": 33, "odd-llama": 33}
+                        "--ffn=13", "--seq=7", "--batch=5"],
+          "odd-documents": ["llama", "--layers=1", "--hidden=16", "--heads=4", "--kv-heads=2",
+                        "--vocab=31", "--ffn=16", "--seq=10", "--batch=4", "--documents",
+                        "--window=6"]}
+IDS = {"gpt": VOCABULARY, "llama": VOCABULARY, "odd": 33, "odd-llama": 33, "odd-documents": 31}
 # Elements of the parameters: of a layer, and outside; (weights, what the backward reads of
 # them, all).
 GPT_LAYER = {"matrices": [HIDDEN * 3 * HIDDEN, HIDDEN * HIDDEN, HIDDEN * FFN, FFN * HIDDEN],
@@ -78,6 +81,16 @@ def activations(count, dp, microbatches):
 
 def tokens(count, dp, microbatches):
     return microbatches * count, BATCH // dp * SEQUENCE * count
+
+
+def keys(count, dp, microbatches, width=HIDDEN):
+    """`count` a microbatch and layer of keys or values, as wide as their heads together."""
+    return activations(count * LAYERS, dp, microbatches)[0], \
+        BATCH // dp * SEQUENCE * width * count * LAYERS
+
+
+def added(*rows):
+    return tuple(map(sum, zip(*rows)))
 
 
 LARGE = [n for n in gpt_parameters() if n * 4 >= 512]
@@ -172,6 +185,40 @@ ROWS = [
         ("all-reduce", "tp"): tuple(map(sum, zip(activations(BLOCKS, 1, 1),
                                                  tokens(3, 1, 1)))),
         ("all-reduce", "tp:(2)2"): times(2 * LAYERS, [BATCH * SEQUENCE * HIDDEN // 4])}),
+    # Context parallelism: keys and values are gathered forwards and backwards, their gradients
+    # scattered; the gradient of the positions is gathered along the sequence.
+    ("gpt", "mesh=cp=4", 1, "gradients", {
+        ("all-gather", "cp"): added(keys(4, 1, 1), (1, POSITIONS)),
+        ("reduce-scatter", "cp"): keys(2, 1, 1),
+        ("all-reduce", "cp"): added(both(gpt_parameters()), (-1, -POSITIONS))}),
+    # Key heads only.
+    ("llama", "mesh=cp=4", 1, "gradients", {
+        ("all-gather", "cp"): keys(4, 1, 1, HIDDEN // 2),
+        ("reduce-scatter", "cp"): keys(2, 1, 1, HIDDEN // 2),
+        ("all-reduce", "cp"): both(llama_parameters())}),
+    # Weights over dp x cp; what is no gradient stays in cp.
+    ("llama", "mesh=dp=2,cp=2", 2, "step", {
+        ("all-gather", "cp"): keys(4, 2, 2, HIDDEN // 2),
+        ("reduce-scatter", "cp"): keys(2, 2, 2, HIDDEN // 2),
+        ("all-reduce", "dp+cp"): both(llama_parameters())}),
+    ("llama", "mesh=dp=2,cp=2 zero=1", 2, "step", {
+        ("all-gather", "cp"): keys(4, 2, 2, HIDDEN // 2),
+        ("reduce-scatter", "cp"): keys(2, 2, 2, HIDDEN // 2),
+        ("reduce-scatter", "dp+cp"): both(llama_parameters()),
+        ("all-gather", "dp+cp"): both(llama_parameters())}),
+    ("llama", "mesh=dp=2,cp=2 zero=3", 2, "step", {
+        ("all-gather", "cp"): keys(4, 2, 2, HIDDEN // 2),
+        ("reduce-scatter", "cp"): keys(2, 2, 2, HIDDEN // 2),
+        ("reduce-scatter", "dp+cp"): times(2, llama_parameters()),
+        ("all-gather", "dp+cp"): times(2, llama_zero3_gathers())}),
+    ("llama", "mesh=dp=2,cp=2,tp=2 zero=1 sequence-parallel", 2, "step", None),
+    ("gpt", "mesh=dp=2,cp=2 zero=3 zero-group=2", 2, "step", None),
+    # 7 tokens on 3 devices, on 4, and on 8, of which one has none.
+    ("odd", "mesh=cp=3", 2, "step", None),
+    ("odd-llama", "mesh=cp=8", 1, "gradients", None),
+    ("odd-documents", "mesh=dp=2,cp=3", 2, "step", None),
+    ("odd", "mesh=dp=2,cp=2,tp=2 zero=2 sequence-parallel", 2, "step", None),
+    ("odd-llama", "mesh=cp=4,tp=2 zero=3 sequence-parallel", 1, "step", None),
     ("llama", "mesh=dp=2,tp=2 zero=3 sequence-parallel", 2, "step", None),
     ("gpt", "mesh=dp=2,tp=2 zero=1 sequence-parallel", 2, "step", None),
     ("gpt", "mesh=dp=1,tp=1 zero=3 sequence-parallel", 1, "gradients", {}),
@@ -190,7 +237,12 @@ FULL_ROWS = [(model, f"mesh=dp={dp},tp={tp} zero={zero} sequence-parallel={seque
                  ("odd", f"mesh=dp={dp},tp={tp} zero={zero} sequence-parallel={sequence}",
                   microbatches, "step", None)
                  for dp, tp in ((2, 2), (3, 4), (5, 1), (8, 2)) for zero in range(4)
-                 for sequence in ("false", "true") for microbatches in (1, 2)]
+                 for sequence in ("false", "true") for microbatches in (1, 2)] + [
+                     (model, f"mesh=dp={dp},cp={cp},tp={tp} zero={zero} "
+                      f"sequence-parallel={sequence}", 2, "step", None)
+                     for model in ("gpt", "llama", "odd") for dp, cp, tp in
+                     ((1, 2, 2), (2, 3, 1), (1, 8, 1), (2, 2, 2)) for zero in (0, 1, 3)
+                     for sequence in ("false", "true")]
 
 
 def summed(collectives):

@@ -45,6 +45,48 @@ func.func @together(%x: tensor<4x8xf32> {dist.sharding = #dist.sharding<[{}, {"t
   return %y : tensor<4xf32>
 }
 
+// Queries in parts attend from where each part begins; keys and values are gathered,
+// their gradients are sums over the queries, and scattered.
+// CHECK-LABEL: func.func @attention
+// CHECK-SAME: (%[[Q:.*]]: tensor<2x3x4x8xf32> {{.*}}, %[[K:.*]]: tensor<2x3x2x8xf32> {{.*}})
+// CHECK-DAG: %[[KEYS:.*]] = dist.all_gather %[[K]] dim 1 axes ["dp"]
+// CHECK-DAG: %[[I:.*]] = dist.axis_index ["dp"]
+// CHECK-DAG: %[[THREE:.*]] = nn.constant dense<3> : tensor<i32>
+// CHECK: %[[AT:.*]] = nn.mul %[[I]], %[[THREE]]
+// CHECK: %[[Y:.*]], %[[L:.*]] = nn.attention %[[Q]], %[[KEYS]], %[[KEYS]] from %[[AT]] causal
+// CHECK-SAME: -> (tensor<2x3x4x8xf32>, tensor<2x3x4xf32>)
+// CHECK: %{{.*}}, %[[DK:.*]], %[[DV:.*]] = nn.attention_grad %[[Q]], %[[KEYS]], %[[KEYS]] result %[[Y]], %[[L]] grad %[[Y]] from %{{.*}} causal
+// CHECK-SAME: -> (tensor<2x3x4x8xf32>, tensor<2x6x2x8xf32, #dist.partial<["dp"], sum>>, tensor<2x6x2x8xf32, #dist.partial<["dp"], sum>>)
+// CHECK-DAG: dist.reduce_scatter sum %[[DK]] dim 1 axes ["dp"]
+// CHECK-DAG: dist.reduce_scatter sum %[[DV]] dim 1 axes ["dp"]
+// CHECK: return
+func.func @attention(%q: tensor<2x6x4x8xf32> {dist.sharding = #dist.sharding<[{}, {"dp"}, {}, {}]>},
+                     %k: tensor<2x6x2x8xf32> {dist.sharding = #dist.sharding<[{}, {"dp"}, {}, {}]>})
+    -> (tensor<2x6x4x8xf32> {dist.sharding = #dist.sharding<[{}, {"dp"}, {}, {}]>},
+        tensor<2x6x2x8xf32> {dist.sharding = #dist.sharding<[{}, {"dp"}, {}, {}]>},
+        tensor<2x6x2x8xf32> {dist.sharding = #dist.sharding<[{}, {"dp"}, {}, {}]>}) {
+  %y, %l = nn.attention %q, %k, %k causal : (tensor<2x6x4x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>) -> (tensor<2x6x4x8xf32>, tensor<2x6x4xf32>)
+  %dq, %dk, %dv = nn.attention_grad %q, %k, %k result %y, %l grad %y causal
+    : (tensor<2x6x4x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x4x8xf32>, tensor<2x6x4xf32>, tensor<2x6x4x8xf32>)
+    -> (tensor<2x6x4x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>)
+  return %dq, %dk, %dv : tensor<2x6x4x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>
+}
+
+// A position that is there is added; where no position matters, none is given.
+// CHECK-LABEL: func.func @attention_from
+// CHECK-SAME: %[[P:[a-z0-9]+]]: tensor<i32>
+// CHECK: %[[B:.*]] = nn.mul
+// CHECK: %[[S:.*]] = nn.add %[[B]], %[[P]]
+// CHECK: nn.attention {{.*}} from %[[S]] window 2
+// CHECK-NOT: from
+// CHECK: return
+func.func @attention_from(%q: tensor<2x6x4x8xf32> {dist.sharding = #dist.sharding<[{}, {"tp"}, {}, {}]>},
+                          %k: tensor<2x8x2x8xf32>, %p: tensor<i32>) -> (tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>) {
+  %y = nn.attention %q, %k, %k from %p window 2 : (tensor<2x6x4x8xf32>, tensor<2x8x2x8xf32>, tensor<2x8x2x8xf32>, tensor<i32>) -> tensor<2x6x4x8xf32>
+  %z = nn.attention %q, %k, %k : (tensor<2x6x4x8xf32>, tensor<2x8x2x8xf32>, tensor<2x8x2x8xf32>) -> tensor<2x6x4x8xf32>
+  return %y, %z : tensor<2x6x4x8xf32>, tensor<2x6x4x8xf32>
+}
+
 // What is not linear is reduced before.
 // CHECK-LABEL: func.func @nonlinear
 // CHECK: nn.reduce

@@ -115,7 +115,16 @@ struct Problem {
   AttentionSpec spec;
   Array q, k, v, out, lse, dout, dlse, bias, dq, dk, dv, dbias;
   std::vector<int32_t> queryDocuments, keyDocuments;
-  std::unique_ptr<GuardedMemory> queryIds, keyIds;
+  std::unique_ptr<GuardedMemory> queryIds, keyIds, first;
+
+  /// The position of the first query.
+  int64_t firstPosition() const {
+    return spec.hasFirstPosition ? *reinterpret_cast<int32_t *>(first->data)
+                                 : spec.keys - spec.queries;
+  }
+  void setFirstPosition(int64_t position) {
+    *reinterpret_cast<int32_t *>(first->data) = int32_t(position);
+  }
 
   size_t at(int64_t b, int64_t i, int64_t h, int64_t rows, int64_t heads,
             int64_t columns, int64_t c) const {
@@ -129,7 +138,7 @@ struct Problem {
         j);
   }
   bool visible(int64_t b, int64_t i, int64_t j) const {
-    int64_t p = i + spec.keys - spec.queries;
+    int64_t p = i + firstPosition();
     if (spec.causal && j > p)
       return false;
     if (spec.window && std::abs(p - j) >= *spec.window)
@@ -187,6 +196,10 @@ struct Problem {
       };
       ids(queryDocuments, queryIds, S, 0);
       ids(keyDocuments, keyIds, T, random() % 4 == 0 ? 1 : 0);
+    }
+    if (s.hasFirstPosition) {
+      first = std::make_unique<GuardedMemory>(4);
+      setFirstPosition(T - S);
     }
   }
 
@@ -377,23 +390,25 @@ private:
       data.push_back(p.queryIds->data);
       data.push_back(p.keyIds->data);
     }
+    if (p.spec.hasFirstPosition)
+      data.push_back(p.first->data);
   }
 };
 
 std::string describe(const AttentionSpec &s, const AttentionTuning &t) {
-  char text[400];
+  char text[420];
   std::snprintf(
       text, sizeof text,
-      "B=%ld S=%ld T=%ld H=%ld G=%ld D=%ld Dv=%ld %s%s window=%ld docs=%d "
+      "B=%ld S=%ld T=%ld H=%ld G=%ld D=%ld Dv=%ld %s%s%s window=%ld docs=%d "
       "bias=%ldx%ld dlse=%d vector=%ld micro=%ldx%ld tile=%ldx%ld tasks=%ld",
       long(s.batch), long(s.queries), long(s.keys), long(s.heads),
       long(s.kvHeads), long(s.headDim), long(s.valueDim),
       s.elementType.isF32() ? "f32" : "f64", s.causal ? " causal" : "",
-      long(s.window.value_or(0)), s.hasDocuments,
-      s.bias ? long((*s.bias)[0]) : 0, s.bias ? long((*s.bias)[1]) : 0,
-      s.hasLseGradient, long(t.vectorBytes), long(t.microRows),
-      long(t.microVectors), long(t.tileQueries), long(t.tileKeys),
-      long(t.minBackwardTasks));
+      s.hasFirstPosition ? " from" : "", long(s.window.value_or(0)),
+      s.hasDocuments, s.bias ? long((*s.bias)[0]) : 0,
+      s.bias ? long((*s.bias)[1]) : 0, s.hasLseGradient, long(t.vectorBytes),
+      long(t.microRows), long(t.microVectors), long(t.tileQueries),
+      long(t.tileKeys), long(t.minBackwardTasks));
   return text;
 }
 
@@ -470,6 +485,33 @@ void compare(Problem &p, const Kernels &kernels, const std::string &text) {
       }
     }
   }
+}
+
+/// Queries behind the valid ones may hold anything, and change no bit of the
+/// others' results.
+void checkPadding(Problem &p, const Kernels &kernels, std::mt19937 &random,
+                  const std::string &text) {
+  const AttentionSpec &s = p.spec;
+  int64_t valid = int64_t(random() % uint64_t(s.queries));
+  kernels.runForward(p);
+  std::vector<char> before = p.out.bytes();
+  std::vector<double> saved = p.q.reference;
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t i = valid; i < s.queries; ++i)
+      for (int64_t h = 0; h < s.heads; ++h)
+        for (int64_t d = 0; d < s.headDim; ++d)
+          p.q.set(p.at(b, i, h, s.queries, s.heads, s.headDim, d),
+                  d % 2 ? kNaN : kInfinity);
+  kernels.runForward(p);
+  std::vector<char> after = p.out.bytes();
+  size_t row = before.size() / size_t(s.batch * s.queries);
+  for (int64_t b = 0; b < s.batch; ++b)
+    if (std::memcmp(&before[size_t(b * s.queries) * row],
+                    &after[size_t(b * s.queries) * row],
+                    size_t(valid) * row) != 0)
+      report("padding of the queries reaches other rows", text);
+  for (size_t i = 0; i < saved.size(); ++i)
+    p.q.set(i, saved[i]);
 }
 
 /// NaN in one element of an input: wherever the loops have NaN, so must the
@@ -649,6 +691,7 @@ AttentionSpec randomSpec(std::mt19937 &random, MLIRContext &context) {
   s.causal = random() % 2;
   if (random() % 3 == 0)
     s.window = pick({1, 2, 7, 16, 40, 64, 70, 1000000000000});
+  s.hasFirstPosition = (s.causal || s.window) && random() % 2;
   s.hasDocuments = random() % 4 == 0;
   if (random() % 3 == 0)
     s.bias = {random() % 2 ? 1 : s.batch, random() % 2 ? 1 : s.heads};
@@ -760,6 +803,18 @@ int main(int argc, char **argv) {
     Kernels kernels(*context, spec, tuning, cpu);
     specsWithPieces += kernels.pieces > 1;
     compare(problem, kernels, text);
+    checkPadding(problem, kernels, random, text);
+    if (spec.hasFirstPosition) {
+      // Before, in, across the end of and behind the keys.
+      for (int64_t position :
+           {int64_t(0), -spec.queries - 3, spec.keys / 2 + 1, spec.keys - 1,
+            spec.keys + 50, int64_t(1) << 28, -(int64_t(1) << 28)}) {
+        problem.setFirstPosition(position);
+        compare(problem, kernels,
+                text + " position=" + std::to_string(position));
+      }
+      problem.setFirstPosition(spec.keys / 3);
+    }
     checkNaN(problem, kernels, random, text);
     // Sharp softmaxes have too large third derivatives for the step.
     bool smooth = std::fabs(spec.scale) * std::sqrt(double(spec.headDim)) < 3;
