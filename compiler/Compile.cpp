@@ -850,6 +850,10 @@ void Compilation::annotate() {
 }
 
 LogicalResult Compilation::checkShardingOptions(Floor floor) {
+  if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
+    return module.emitError("has no pipeline, which --pipeline or "
+                            "--stage-layers would tell what to do: expected "
+                            "--mesh with pp, such as --mesh=pp=2");
   const CompileOptions defaults;
   const std::pair<StringRef, bool> given[] = {
       {"--strategy", options.strategy != defaults.strategy},
@@ -876,10 +880,6 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
                             "and --bucket-bytes=")
            << options.bucketBytes
            << " puts gradients together; expected --bucket-bytes=0";
-  if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
-    return module.emitError("has no pipeline, which --pipeline or "
-                            "--stage-layers would tell what to do: expected "
-                            "--mesh with pp, such as --mesh=pp=2");
   if (options.mesh.empty() && !options.isMeshGiven && !dist::getMesh(module))
     return module.emitError("has no mesh, which ")
            << names

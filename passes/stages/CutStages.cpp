@@ -759,7 +759,7 @@ struct PipeCutStages : sheaf::impl::PipeCutStagesBase<PipeCutStages> {
     ModuleOp module = getOperation();
     if (stages < 1) {
       emitError(module.getLoc()) << "pipe-cut-stages: option 'stages' is "
-                                 << stages << ", expected at least 1";
+                                 << int64_t(stages) << ", expected at least 1";
       return signalPassFailure();
     }
     if (llvm::any_of(layers, [](int64_t count) { return count < 0; })) {

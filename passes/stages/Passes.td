@@ -31,7 +31,8 @@ def PipeCutStages : Pass<"pipe-cut-stages", "::mlir::ModuleOp"> {
       %y = nn.einsum "ab,bc->ac"(%x, %w) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
       return %y : tensor<2x4xf32>
     }
-    func.func @logits(%x: tensor<2x4xf32> {nn.batch = "tokens"}, %w: tensor<4x4xf32>, %v: tensor<4x4xf32>) -> tensor<2x4xf32> {
+    func.func @logits(%t: tensor<2x4xi32> {nn.batch = "tokens"}, %w: tensor<4x4xf32>, %v: tensor<4x4xf32>) -> tensor<2x4xf32> {
+      %x = nn.cast %t : tensor<2x4xi32> -> tensor<2x4xf32>
       %y = func.call @layer(%x, %w) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
       %z = func.call @layer(%y, %v) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
       return %z : tensor<2x4xf32>
@@ -42,8 +43,9 @@ def PipeCutStages : Pass<"pipe-cut-stages", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func private @layer(tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
-    func.func private @logits_stage0_forward(%x: tensor<2x4xf32>, %w: tensor<4x4xf32>) -> tensor<2x4xf32>
+    func.func private @logits_stage0_forward(%t: tensor<2x4xi32>, %w: tensor<4x4xf32>) -> tensor<2x4xf32>
         attributes {no_inline, pipe.part = "F", pipe.stage = 0 : i64} {
+      %x = nn.cast %t : tensor<2x4xi32> -> tensor<2x4xf32>
       %y = func.call @layer(%x, %w) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
       return %y : tensor<2x4xf32>
     }
@@ -52,8 +54,8 @@ def PipeCutStages : Pass<"pipe-cut-stages", "::mlir::ModuleOp"> {
       %z = func.call @layer(%y, %v) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
       return %z : tensor<2x4xf32>
     }
-    func.func @logits(%x: tensor<2x4xf32>, %w: tensor<4x4xf32>, %v: tensor<4x4xf32>) -> tensor<2x4xf32> {
-      %y = func.call @logits_stage0_forward(%x, %w) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
+    func.func @logits(%t: tensor<2x4xi32>, %w: tensor<4x4xf32>, %v: tensor<4x4xf32>) -> tensor<2x4xf32> {
+      %y = func.call @logits_stage0_forward(%t, %w) : (tensor<2x4xi32>, tensor<4x4xf32>) -> tensor<2x4xf32>
       %z = func.call @logits_stage1_forward(%y, %v) : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
       return %z : tensor<2x4xf32>
     }
@@ -96,7 +98,7 @@ def PipeMakePrograms : Pass<"pipe-make-programs", "::mlir::ModuleOp"> {
 
     ```mlir
     func.func private @stage0_forward(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    func.func @logits_pp0(%x: tensor<4xf32> {nn.batch = "tokens"}, %w: tensor<4xf32>)
+    func.func @logits_pp0(%x: tensor<4xf32>, %w: tensor<4xf32>)
         attributes {exec.place = ["logits", 0]} {
       %y = func.call @stage0_forward(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       %h = exec.send %y to 1 size 2 stride 1 : tensor<4xf32>

@@ -50,7 +50,9 @@ module attributes {exec.mesh = [["pp", 2]]} {
     return %x : tensor<4xf32>
   }
   func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-note@+1 {{operand 0 is known along pp at 0}}
     %y = call @first(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    // expected-note@+1 {{operand 1 is known along pp at 1}}
     %z = call @second(%y) : (tensor<4xf32>) -> tensor<4xf32>
     // expected-error@+1 {{reads values of several stages that no rank has together, expected a sum}}
     %p = nn.mul %y, %z : tensor<4xf32>
