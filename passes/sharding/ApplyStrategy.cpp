@@ -5,6 +5,7 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "passes/sharding/Strategy.h"
+#include "support/Divisors.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"

@@ -56,8 +56,7 @@ std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
 
 /// How many of the innermost devices of dp x cp ZeRO may shard over: so many
 /// that they are a part of cp, or all of cp and a part of dp. In order.
-llvm::SmallVector<int64_t> zeroGroups(int64_t data, int64_t context,
-                                      int64_t expertParallel);
+llvm::SmallVector<int64_t> zeroGroups(int64_t data, int64_t context);
 
 /// Reads a table. `file` is where it stands, empty for one that is built in;
 /// logical axes are those that the project knows and those of the module's
