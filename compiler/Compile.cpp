@@ -851,7 +851,7 @@ void Compilation::annotate() {
 
 LogicalResult Compilation::checkShardingOptions(Floor floor) {
   if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
-    return module.emitError("has no pipeline, which --pipeline or "
+    return module.emitError("has no pipeline, which --pipeline, --chunks or "
                             "--stage-layers would tell what to do: expected "
                             "--mesh with pp, such as --mesh=pp=2");
   const CompileOptions defaults;

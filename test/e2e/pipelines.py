@@ -10,14 +10,15 @@ are those of one device, which resumes from them; two runs and, where `mpirun` i
 processes instead of threads give the same to the bit.
 """
 
+import math
 import os
 import shutil
 import sys
 
 import support
 import data
+import parallel
 
-STEPS = 6
 FULL = bool(os.environ.get("SHEAF_FULL"))
 MODELS = {
     # The head is tied to the embedding, on the last and the first stage.
@@ -49,63 +50,33 @@ MORE = [
     ("gpt", 4, "pp=2,dp=2 --microbatches=2 --pipeline=bfs --zero=3"),
     ("gpt", 4, "pp=2,dp=2,tp=2 --microbatches=2 --pipeline=zb-h1 --zero=1 --sequence-parallel"),
 ]
-OPTIMIZERS = {
-    "sgd": ["--optimizer=sgd", "--lr=0.03", "--momentum=0", "--clip=0"],
-    "adamw": ["--lr=1e-3"],
-}
-MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
 
 
-def worst(rows, base, field):
-    return max(abs(a[field] / b[field] - 1) for a, b in zip(rows, base))
-
-
-def numbers(rows):
-    return [(row["loss"], row["grad_norm"]) for row in rows]
-
-
-def check(session, model, batch, strategy, mpi):
-    mesh, *options = strategy.split()
-    ranks = 1
-    for axis in mesh.split(","):
-        ranks *= int(axis.split("=")[1])
+def check(session, model, batch, strategy, bases, mpi):
+    """As parallel.py; what a pipeline saves is a whole model, processes do as threads do."""
+    name = f"{model}-{batch}"
+    session.run("sheaf-model", *MODELS[model], f"--batch={batch}", "-o",
+                session.path(f"{name}.mlir"))
+    artifact, train, numbers = parallel.check(session, name, strategy, bases)
     title = f"{model}, {strategy}"
-    source = f"{model}-{batch}.mlir"
-    session.run("sheaf-model", *MODELS[model], f"--batch={batch}", "-o", session.path(source))
-    tokens = session.path("tokens.bin")
-    train = [f"--data={tokens}", f"--steps={STEPS}", "--quiet", "--threads=1"]
-    for optimizer, settings in OPTIMIZERS.items():
-        one = session.compile(source, "one.sheaf", *settings)
-        weights = session.path("one.safetensors")
-        base = session.train(one, *train, f"--save={weights}")
-        artifact = session.compile(source, "stages.sheaf", f"--mesh={mesh}", *options, *settings)
-        saved = session.path("stages.safetensors")
-        rows = session.train(artifact, *train, f"--save={saved}", f"--eval-data={tokens}",
-                             "--eval-every=3")
-        bound = 2e-6 if optimizer == "sgd" else 5e-6
-        loss, norm = worst(rows, base, "loss"), worst(rows, base, "grad_norm")
-        session.check(f"{title}, {optimizer}: losses as on one device",
-                      len(rows) == STEPS and loss <= bound and norm <= 2e-5,
-                      f"losses differ by {loss:.1e}, norms by {norm:.1e}")
-    status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
-    session.check(f"{title}: gradients as on one device", status == 0,
-                  "" if status == 0 else (out + err)[-800:])
-    again = session.train(artifact, *train)
-    session.check(f"{title}: another run is equal to the bit", numbers(again) == numbers(rows))
-    # What the pipeline saved is a whole model: one device starts where it ended.
-    first = session.train(one, *train[:1], "--steps=1", "--quiet", f"--load={saved}")
-    second = session.train(artifact, *train[:1], "--steps=1", "--quiet", f"--load={saved}")
+    one = session.compile(f"{name}.mlir", "whole.sheaf", *parallel.OPTIMIZERS["adamw"])
+    saved = session.path("stages.safetensors")
+    held_out = [*train, f"--eval-data={session.path('tokens.bin')}", "--eval-every=3"]
+    rows = session.train(artifact, *held_out, f"--save={saved}")
+    session.check(f"{title}: held-out loss between steps changes no bit",
+                  [(row["loss"], row["grad_norm"]) for row in rows] == numbers)
+    wanted, got = ([row for row in log if "eval_loss" in row]
+                   for log in (session.train(one, *held_out), rows))
+    session.check(f"{title}: held-out loss as on one device", bool(wanted) and
+                  len(got) == len(wanted) and parallel.worst(got, wanted, "eval_loss") <= 5e-6)
+    # One device starts where the pipeline ended.
+    once = [train[0], "--steps=1", "--quiet", f"--load={saved}"]
+    first, second = session.train(one, *once), session.train(artifact, *once)
     session.check(f"{title}: weights go to one device and back",
-                  worst(second, first, "loss") <= 2e-6)
+                  parallel.worst(second, first, "loss") <= 2e-6)
+    ranks = math.prod(int(axis.split("=")[1]) for axis in strategy.split()[0].split(","))
     if mpi and ranks <= 4:
-        log = session.path("processes.jsonl")
-        status, out, err = session.try_command(
-            ["mpirun", "-n", str(ranks), session.tool("sheaf-run"), artifact, f"--log={log}",
-             *train], environment=MPI)
-        got = numbers(support.read_log(log)) if status == 0 else []
-        session.check(f"{title}: processes give the same bits", got == numbers(rows),
-                      "" if got == numbers(rows) else (out + err)[-800:])
+        parallel.check_processes(session, artifact, train, ranks, numbers, title)
 
 
 def body(session, _):
@@ -118,8 +89,9 @@ def body(session, _):
                          for model in ("gpt", "llama") for p in (2, 3, 4)
                          for m in sorted({1, 2, max(1, p - 1), p, 2 * p + 1})
                          for pipeline in ("gpipe", "1f1b", "zb-h1", "zb-h2")]
+    bases = {}
     for i, (model, batch, strategy) in enumerate(cases):
-        check(session, model, batch, strategy, mpi and i % 3 == 0)
+        check(session, model, batch, strategy, bases, mpi and i % 3 == 0)
 
 
 if __name__ == "__main__":

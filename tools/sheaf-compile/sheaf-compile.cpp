@@ -415,8 +415,9 @@ int main(int argc, char **argv) {
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
   options.pipeline = pipeline;
-  options.isPipelineGiven =
-      pipeline.getNumOccurrences() || stageLayers.getNumOccurrences();
+  options.isPipelineGiven = pipeline.getNumOccurrences() ||
+                            chunks.getNumOccurrences() ||
+                            stageLayers.getNumOccurrences();
   if (!llvm::is_contained(sheaf::schedule::recipeNames(), pipeline) &&
       !llvm::StringRef(pipeline).starts_with("file:"))
     return fail(llvm::Twine("unknown --pipeline=") + pipeline + ", expected " +

@@ -347,10 +347,7 @@ int main(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   // A file-size limit is then an error of write(), with a message.
   signal(SIGXFSZ, SIG_IGN);
-  // The shared library brings hundreds of options of its own.
-  for (auto &[name, option] : cl::getRegisteredOptions())
-    if (!llvm::is_contained(option->Categories, &ours) && name != "help")
-      option->setHiddenFlag(cl::Hidden);
+  cl::HideUnrelatedOptions(ours);
   cl::SetVersionPrinter(sheaf::printVersion);
   cl::ParseCommandLineOptions(
       argc, argv, "Makes, reads, verifies and draws schedules of pipelines.\n");

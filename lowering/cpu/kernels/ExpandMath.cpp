@@ -132,11 +132,8 @@ struct Steps {
     return {shifted, sub(shifted, magic)};
   }
 
-  /// x 2^n, rounded once; `shifted` as of `nearestPower`. Null where the
-  /// machine has no instruction for it.
+  /// x 2^n, rounded once, where `scales`; n as `nearestPower` gives it.
   Value scale(Value x, Value shifted, Value n) {
-    if (!scales)
-      return {};
     auto call = [&](StringRef intrinsic, ValueRange operands) {
       return LLVM::CallIntrinsicOp::create(builder, loc, x.getType(),
                                            builder.getStringAttr(intrinsic),
@@ -151,8 +148,8 @@ struct Steps {
     Value rounding = make<arith::ConstantOp>(builder.getI32IntegerAttr(4));
     return call("llvm.x86.avx512.mask.scalef.ps.512", {x, n, x, all, rounding});
   }
-  /// 2^n, n where a float has its exponent; n from -127, for 0, to 128, for
-  /// infinity.
+  /// 2^(n + bias - 127), n where a float has its exponent; from -127, which
+  /// gives 0, to 128, infinity.
   Value powerOf2(Value n, int64_t bias = 127) {
     return fromBits(iadd(n, bias << 23), builder.getF32Type());
   }
@@ -167,8 +164,8 @@ struct Steps {
     Value fraction =
         polynomial(r, {1, 1, 4.999999341e-01, 1.666652011e-01, 4.166839426e-02,
                        8.368780622e-03, 1.381446475e-03});
-    if (Value scaled = scale(fraction, shifted, n))
-      return scaled;
+    if (scales)
+      return scale(fraction, shifted, n);
     // Two factors, as 2^n alone can be too large or too small; the first
     // product is exact.
     Value exponent = shl(bits(shifted), 23);

@@ -7,9 +7,9 @@
 //
 // Relative errors, as tests check them: exp and log 2e-7, tanh and erf 3e-7,
 // 1 / (1 + exp(-x)) 4e-7, sin and cos 1e-7 for |x| up to 1e5 (1e-7 absolute up
-// to 1e9). An exp that is only added to 1, or marked `afn`, has error 4e-7, and
-// is 0 below e^-87. pow is computed in f64 and rounded. f64 is left alone
-// (calls of the C library).
+// to 1e9). An exp marked `afn`, for what is added to 1 or more, has error 4e-7,
+// and is 0 below e^-87; one marked `ninf`, too, is no more than 1. pow is
+// computed in f64 and rounded. f64 is left alone (calls of the C library).
 //
 //===----------------------------------------------------------------------===//
 

@@ -197,16 +197,18 @@ Schedule addSendWaitsAndFrees(const Poster &poster, const Schedule &schedule,
                               poster.index.numberOf(id), -1));
     };
     std::priority_queue<Pending, std::vector<Pending>, std::greater<>> pending;
+    auto waitForFirst = [&] {
+      Action wait = pending.top().send;
+      pending.pop();
+      wait.kind = ActionKind::WaitSend;
+      actions.push_back(wait);
+      int32_t id = poster.index.of(wait);
+      if (--buffers.at(id, wait.task.microbatch).uses == 0)
+        free(id, wait.task.microbatch);
+    };
     auto flush = [&](double until) {
-      while (!pending.empty() && pending.top().done < until) {
-        Action wait = pending.top().send;
-        pending.pop();
-        wait.kind = ActionKind::WaitSend;
-        actions.push_back(wait);
-        int32_t id = poster.index.of(wait);
-        if (--buffers.at(id, wait.task.microbatch).uses == 0)
-          free(id, wait.task.microbatch);
-      }
+      while (!pending.empty() && pending.top().done < until)
+        waitForFirst();
     };
     for (size_t i = 0; i < before.size(); ++i) {
       const Action &action = before[i];
@@ -239,17 +241,9 @@ Schedule addSendWaitsAndFrees(const Poster &poster, const Schedule &schedule,
       if (isTimed)
         flush(span.end);
     }
-    flush(std::numeric_limits<double>::infinity());
-    // Those that never end.
-    while (!pending.empty()) {
-      Action wait = pending.top().send;
-      pending.pop();
-      wait.kind = ActionKind::WaitSend;
-      actions.push_back(wait);
-      int32_t id = poster.index.of(wait);
-      if (--buffers.at(id, wait.task.microbatch).uses == 0)
-        free(id, wait.task.microbatch);
-    }
+    // Those that never end, too.
+    while (!pending.empty())
+      waitForFirst();
   }
   return out;
 }
