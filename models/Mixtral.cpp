@@ -99,7 +99,7 @@ Value Mixtral::route(Value input, Value &weights, Value &chosen) {
 
 /// What is logged, and what keeps the experts in balance: a number for each
 /// sample, which is a routing group.
-void Mixtral::measure(Value logits, Value chosen, Value offsets) {
+void Mixtral::measure(Value logits, Value chosen, Value position) {
   const Experts &experts = *model.experts;
   int64_t n = experts.count, k = experts.perToken;
   Value probabilities;
@@ -145,11 +145,11 @@ void Mixtral::measure(Value logits, Value chosen, Value offsets) {
         /*keep=*/false));
   }
   if (experts.capacityFactor) {
-    Value rows = slice("kept.rows", offsets, {0, n}, {model.batch, 1});
-    Value kept = make<nn::CastOp>("kept", floats({model.batch}),
-                                  reshape("kept.flat", rows, {model.batch}));
-    Value all = constant("assignments", static_cast<double>(k * model.seq));
-    blockStatistics.push_back(make<nn::SubOp>("dropped_tokens", all, kept));
+    Value isDropped = make<nn::CompareOp>("is.dropped", nn::Predicate::LT,
+                                          position, integer("first.row", 0));
+    Value flags = make<nn::CastOp>(
+        "dropped", floats({model.batch, model.seq, k}), isDropped);
+    blockStatistics.push_back(sumOver("dropped_tokens", flags, {1, 2}));
   }
 }
 
@@ -181,7 +181,7 @@ Value Mixtral::feedForward(unsigned kind, Value input) {
   Value down = product("expert.down", gated, name.down);
   Value result =
       make<nn::CombineOp>("combined", down, order, position, weights);
-  measure(logits, chosen, offsets);
+  measure(logits, chosen, position);
   if (experts.sharedFfn == 0)
     return result;
   std::string module = (name.module + "." + name.shared).str();

@@ -46,7 +46,7 @@ protected:
 private:
   mlir::Value route(mlir::Value input, mlir::Value &weights,
                     mlir::Value &experts);
-  void measure(mlir::Value logits, mlir::Value experts, mlir::Value offsets);
+  void measure(mlir::Value logits, mlir::Value experts, mlir::Value position);
   mlir::Value sumOver(llvm::StringRef name, mlir::Value value,
                       llvm::ArrayRef<int64_t> dims, bool keep = false);
   mlir::Value constant(llvm::StringRef name, double value);
