@@ -260,7 +260,11 @@ LogicalResult Compilation::makeDevice() {
                            "},symbol-dce,canonicalize,cse,dist-verify")) ||
       failed(runPasses("collectives", "dist-optimize{bucket-bytes=" +
                                           Twine(options.bucketBytes) +
-                                          "},canonicalize,dist-verify")))
+                                          "},canonicalize," +
+                                          (options.expertRows == "exact"
+                                               ? "dist-exchange-rows,cse,"
+                                               : "") +
+                                          "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();

@@ -50,8 +50,11 @@ struct CompileOptions {
   /// A mesh was asked for, be it of one device, whose axes are not in `mesh`:
   /// what is said of shardings is no mistake.
   bool isMeshGiven = false;
-  /// Over how many of the innermost devices of dp the experts are sharded.
+  /// Over how many of the innermost devices of dp x cp the experts are sharded,
+  /// and how their rows go there: `bucketed`, with the room for the most that
+  /// there can be, or `exact`, by count.
   int64_t expertParallel = 1;
+  std::string expertRows = "bucketed";
   /// What ZeRO shards (0 to 3), and over how many of the innermost devices of
   /// dp (0: all of them).
   int64_t zero = 0, zeroGroup = 0;

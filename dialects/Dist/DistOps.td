@@ -230,6 +230,30 @@ def Dist_AllToAllOp : Dist_CollectiveOp<"all_to_all", "all-to-all"> {
   }];
 }
 
+def Dist_ExchangeRowsOp : Dist_CollectiveOp<"exchange_rows", "all-to-all"> {
+  let summary = "an all-to-all of the rows that are there";
+  let description = [{
+    `dist.all_to_all` of blocks of rows, [P, B, M, H], of which only the first rows of
+    each block are sent: so many as `sent`, [P, B], says. `received` has how many come
+    in each block of the result; zeros follow them. Both have been exchanged before.
+    Blocks are cut and put together whole, along the first two dimensions, and
+    nothing is padded.
+
+    Example:
+
+    ```mlir
+    %y = dist.exchange_rows %x counts %s, %r split 0 concat 1 axes ["tp"]
+      : (tensor<2x4x8x16xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x8x16xf32>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, Dist_Tensor:$sent, Dist_Tensor:$received,
+                       Dist_I64:$split, Dist_I64:$concat, Dist_AxesAttr:$axes);
+  let assemblyFormat = [{
+    $input `counts` $sent `,` $received `split` $split `concat` $concat `axes` custom<Axes>($axes) attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
 def Dist_PermuteOp : Dist_CollectiveOp<"permute", "permute",
     [AllTypesMatch<["input", "result"]>]> {
   let summary = "whole shards handed from device to device";

@@ -703,6 +703,45 @@ LogicalResult AllToAllOp::verify() {
                  failed(check.samePartial()));
 }
 
+LogicalResult ExchangeRowsOp::verify() {
+  LocalCheck check(*this);
+  int64_t split = getSplit(), concat = getConcat();
+  if (failed(check.init(getAxes())))
+    return failure();
+  if (check.from.getRank() < 4 || check.to.getRank() != check.from.getRank())
+    return emitOpError("moves ")
+           << check.from << " to " << check.to
+           << ", expected parts and samples of rows, four dimensions or more";
+  int64_t most = check.from.getRank() - 3;
+  if (split == concat || split < 0 || split > most || concat < 0 ||
+      concat > most)
+    return emitOpError("splits dimension ")
+           << split << " and concatenates " << concat
+           << ", expected two of those in front of the rows, 0 to " << most;
+  if (failed(check.others({split, concat})))
+    return failure();
+  if (check.from.getDimSize(split) !=
+          check.to.getDimSize(split) * check.group ||
+      check.to.getDimSize(concat) !=
+          check.from.getDimSize(concat) * check.group)
+    return emitOpError("moves ")
+           << check.from << " to " << check.to << " in a group of "
+           << check.group << ", expected blocks that divide";
+  if (getPartial(check.from) || getPartial(check.to))
+    return emitOpError("moves a partial value; reduce it first, for instance "
+                       "by dist.all_reduce");
+  for (auto [counts, rows] :
+       {std::pair(getSent(), check.from), std::pair(getReceived(), check.to)}) {
+    auto expected =
+        RankedTensorType::get(rows.getShape().drop_back(2),
+                              IntegerType::get(getContext(), 32));
+    if (counts.getType() != expected)
+      return emitOpError("counts the rows of ")
+             << rows << " by " << counts.getType() << ", expected " << expected;
+  }
+  return success();
+}
+
 SmallVector<AxisAttr> PermuteOp::getGroupAxes() {
   // The two sides may cut an axis in different ways. What they use of it, as
   // ranges of strides from outside, is put together: no place twice.

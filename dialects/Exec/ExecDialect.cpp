@@ -385,15 +385,50 @@ static LogicalResult verifyTransfer(Op op, ShapedType from, ShapedType to) {
   return success();
 }
 
+/// What holds of the counts of an all-to-all of rows, where there are any.
+template <typename Op>
+static LogicalResult verifyRows(Op op, ShapedType from, ShapedType to,
+                                ValueRange counts) {
+  if (counts.empty())
+    return success();
+  if (op.getKind() != Transfer::AllToAll || counts.size() != 2)
+    return op.emitOpError(stringifyTransfer(op.getKind()))
+           << " has " << counts.size()
+           << " counts of rows, expected none, or two of an all_to_all";
+  int64_t group = 1;
+  for (int64_t size : op.getSizes())
+    group *= size;
+  for (auto [i, type] : llvm::enumerate(ArrayRef<ShapedType>{from, to})) {
+    auto count = cast<ShapedType>(counts[i].getType());
+    int64_t slices = i == 0 ? op.getCut() : op.getJoin();
+    if (type.getRank() < 2 || !count.getElementType().isInteger(32) ||
+        count.getShape() != type.getShape().drop_back(2) ||
+        type.getShape().take_back(2) != from.getShape().take_back(2))
+      return op.emitOpError("counts the rows of ")
+             << type << " by " << count
+             << ", expected i32, one for each block, and blocks of equal sizes "
+                "on both sides";
+    if (count.getNumElements() / slices % group)
+      return op.emitOpError("cuts ")
+             << count.getNumElements() << " blocks in " << slices
+             << " slices for a group of " << group << ", expected a multiple";
+  }
+  return success();
+}
+
 LogicalResult CollectiveOp::verify() {
-  if (getRead().size() != 1 || getWritten().size() != 1)
+  if (getRead().empty() || getWritten().size() != 1)
     return emitOpError("reads one buffer and writes one");
-  return verifyTransfer(*this, cast<ShapedType>(getRead()[0].getType()),
-                        cast<ShapedType>(getWritten()[0].getType()));
+  auto from = cast<ShapedType>(getRead()[0].getType()),
+       to = cast<ShapedType>(getWritten()[0].getType());
+  return failure(failed(verifyTransfer(*this, from, to)) ||
+                 failed(verifyRows(*this, from, to, getRead().drop_front())));
 }
 
 LogicalResult TransferOp::verify() {
-  return verifyTransfer(*this, getInput().getType(), getType());
+  return failure(
+      failed(verifyTransfer(*this, getInput().getType(), getType())) ||
+      failed(verifyRows(*this, getInput().getType(), getType(), getCounts())));
 }
 
 /// What holds of an end of a transfer between two ranks.

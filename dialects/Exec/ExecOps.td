@@ -273,12 +273,19 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
     member that a broadcast comes from. `about` says what asked for it: it goes to
     the manifest.
 
+    An all-to-all that reads two more buffers, i32, moves rows: the last dimension is
+    a row, the one before it the rows of a block, and only so many of the first rows of
+    each block are sent as the second buffer says. The third says how many come in each
+    block of the result; zeros follow them.
+
     Example:
 
     ```mlir
     exec.collective all_reduce by sum reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [4] strides [2]
     exec.collective all_gather reads(%d : memref<4x3xf32>) writes(%c : memref<4x6xf32>) sizes [2] strides [1] join 4
     exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] targets [1, 0]
+    exec.collective all_to_all reads(%x, %n, %m : memref<2x4x8x16xf32>, memref<2x4xi32>, memref<1x8xi32>)
+      writes(%y : memref<1x8x8x16xf32>) sizes [2] strides [1]
     ```
   }];
   let arguments = (ins Exec_TransferAttr:$kind, OptionalAttr<Exec_ReductionAttr>:$reduction,
@@ -303,13 +310,16 @@ def Exec_TransferOp : Exec_Op<"transfer", [Pure]> {
   let description = [{
     What `exec.collective` does, on tensors: `nn-to-exec` gives it its buffers. The
     mesh is forgotten: a group is sizes and strides, and the shapes are exact, without
-    padding to cut off.
+    padding to cut off. With `counts` an all-to-all moves rows: how many of each block are
+    sent, and how many come.
 
     Example:
 
     ```mlir
     %y = exec.transfer all_reduce by sum %x sizes [4] strides [2] : (tensor<8xf32>) -> tensor<8xf32>
     %z = exec.transfer all_gather %y sizes [2] strides [1] : (tensor<8xf32>) -> tensor<16xf32>
+    %w = exec.transfer all_to_all %r counts(%n, %m) sizes [2] strides [1]
+      : (tensor<2x4x8x16xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x8x16xf32>
     ```
   }];
   let arguments = (ins Exec_TransferAttr:$kind, OptionalAttr<Exec_ReductionAttr>:$reduction,
@@ -318,13 +328,24 @@ def Exec_TransferOp : Exec_Op<"transfer", [Pure]> {
                        DefaultValuedAttr<Exec_I64, "1">:$join,
                        DefaultValuedAttr<Exec_I64, "0">:$root,
                        OptionalAttr<DenseI64ArrayAttr>:$targets,
-                       OptionalAttr<DictionaryAttr>:$about);
+                       OptionalAttr<DictionaryAttr>:$about,
+                       Variadic<Exec_Tensor>:$counts);
   let results = (outs Exec_Tensor:$result);
   let assemblyFormat = [{
-    custom<Word>($kind) (`by` custom<Word>($reduction)^)? $input `sizes` $sizes `strides` $strides
+    custom<Word>($kind) (`by` custom<Word>($reduction)^)? $input (`counts` `(` $counts^ `)`)?
+    `sizes` $sizes `strides` $strides
     (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`targets` $targets^)?
     (`about` $about^)? attr-dict `:` functional-type(operands, results)
   }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::sheaf::exec::TransferAttr":$kind,
+                                 "::sheaf::exec::ReductionAttr":$reduction, "::mlir::Value":$input,
+                                 "::mlir::DenseI64ArrayAttr":$sizes, "::mlir::DenseI64ArrayAttr":$strides,
+                                 "::mlir::IntegerAttr":$cut, "::mlir::IntegerAttr":$join,
+                                 "::mlir::IntegerAttr":$root, "::mlir::DenseI64ArrayAttr":$targets,
+                                 "::mlir::DictionaryAttr":$about), [{
+    build($_builder, $_state, type, kind, reduction, input, sizes, strides, cut, join, root,
+          targets, about, ::mlir::ValueRange());
+  }]>];
   let hasVerifier = 1;
 }
 

@@ -52,7 +52,8 @@ private:
   Value indexOf(Operation *op, ArrayAttr axes);
   int64_t placeOf(int64_t rank, ArrayRef<dist::AxisAttr> axes);
   exec::TransferOp transfer(dist::CollectiveOpInterface op, exec::Transfer kind,
-                            Value input, RankedTensorType result);
+                            Value input, RankedTensorType result,
+                            ValueRange counts = {});
   Value padded(nn::Emit &emit, Value value, int64_t dim, int64_t size);
   Value cut(nn::Emit &emit, Value value, RankedTensorType type);
 };
@@ -172,7 +173,8 @@ Value Lowering::cut(nn::Emit &emit, Value value, RankedTensorType type) {
 
 exec::TransferOp Lowering::transfer(dist::CollectiveOpInterface op,
                                     exec::Transfer kind, Value input,
-                                    RankedTensorType result) {
+                                    RankedTensorType result,
+                                    ValueRange counts) {
   SmallVector<int64_t> sizes, strides;
   SmallVector<Attribute> names;
   for (dist::AxisAttr axis : op.getGroupAxes()) {
@@ -199,7 +201,7 @@ exec::TransferOp Lowering::transfer(dist::CollectiveOpInterface op,
       builder, op.getLoc(), result, exec::TransferAttr::get(context, kind),
       reduction, input, builder.getDenseI64ArrayAttr(sizes),
       builder.getDenseI64ArrayAttr(strides), one, one, zero,
-      DenseI64ArrayAttr(), about.getDictionary(context));
+      DenseI64ArrayAttr(), about.getDictionary(context), counts);
   if (Attribute role = op->getAttr(nn::kRoleAttr))
     made->setAttr(nn::kRoleAttr, role);
   return made;
@@ -335,6 +337,15 @@ LogicalResult Lowering::lower(Operation *op) {
     made.setCut(slicesBefore(sent, split));
     made.setJoin(slicesBefore(received, concat));
     result = cut(emit, made, type);
+  } else if (auto rows = dyn_cast<dist::ExchangeRowsOp>(op)) {
+    auto sent = plainType(rows.getInput().getType()),
+         received = plainType(rows.getType());
+    exec::TransferOp made =
+        transfer(rows, exec::Transfer::AllToAll, rows.getInput(), received,
+                 {rows.getSent(), rows.getReceived()});
+    made.setCut(slicesBefore(sent, rows.getSplit()));
+    made.setJoin(slicesBefore(received, rows.getConcat()));
+    result = made;
   } else if (auto permute = dyn_cast<dist::PermuteOp>(op)) {
     if (failed(lowerPermute(permute)))
       return failure();

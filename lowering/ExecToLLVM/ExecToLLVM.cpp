@@ -97,7 +97,8 @@ private:
                                  int32_t reduction, ArrayRef<int64_t> sizes,
                                  ArrayRef<int64_t> strides, int64_t cut,
                                  int64_t join, int64_t peer,
-                                 std::optional<ArrayRef<int64_t>> targets);
+                                 std::optional<ArrayRef<int64_t>> targets,
+                                 int64_t blocks = 0, int64_t width = 0);
   /// A constant struct; `fields` builds its fields in order.
   int32_t addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
                     function_ref<SmallVector<Value>(OpBuilder &)> fields);
@@ -442,11 +443,16 @@ FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
   std::string key = "collective ";
   llvm::raw_string_ostream(key) << type << op->getDiscardableAttrDictionary()
                                 << op->getPropertiesAsAttribute();
+  int64_t blocks = 0, width = 0;
+  if (op.getRead().size() > 1) {
+    blocks = cast<MemRefType>(op.getRead()[1].getType()).getNumElements();
+    width = type.getShape().back();
+  }
   return addTransfer(
       op, key, type, op.getAboutAttr(), static_cast<int32_t>(op.getKind()),
       static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
       op.getSizes(), op.getStrides(), op.getCut(), op.getJoin(), op.getRoot(),
-      op.getTargets());
+      op.getTargets(), blocks, width);
 }
 
 FailureOr<int32_t> Descriptions::pair(StartOp op) {
@@ -463,7 +469,7 @@ FailureOr<int32_t> Descriptions::addTransfer(
     Operation *op, StringRef key, MemRefType type, DictionaryAttr about,
     int32_t kind, int32_t reduction, ArrayRef<int64_t> axisSizes,
     ArrayRef<int64_t> axisStrides, int64_t cut, int64_t join, int64_t peer,
-    std::optional<ArrayRef<int64_t>> targets) {
+    std::optional<ArrayRef<int64_t>> targets, int64_t blocks, int64_t width) {
   FailureOr<SheafType> element = transferType(op, type.getElementType());
   if (failed(element))
     return failure();
@@ -494,6 +500,7 @@ FailureOr<int32_t> Descriptions::addTransfer(
   SmallVector<Type> fields(6, i32);
   fields.append(2 * SHEAF_GROUP_AXES + 4, i64);
   fields.push_back(ptr);
+  fields.append(2, i64);
   return addGlobal(
       key, "collective_" + Twine(id),
       LLVM::LLVMStructType::getLiteral(context, fields), [&](OpBuilder &b) {
@@ -511,6 +518,8 @@ FailureOr<int32_t> Descriptions::addTransfer(
         values.push_back(
             targets ? Value(LLVM::AddressOfOp::create(b, loc, ptr, targetsName))
                     : Value(LLVM::ZeroOp::create(b, loc, ptr)));
+        for (int64_t number : {blocks, width})
+          add(i64, number);
         return values;
       });
 }
@@ -707,6 +716,9 @@ void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
                          pointers[0], pointers[1]);
   case Instruction::Wait:
     return waitForTransfer(builder, loc, contextArgument, pointers[0]);
+  case Instruction::Rows:
+    store();
+    return transferRows(builder, loc, contextArgument, description(), table);
   case Instruction::Call:
     store();
     LLVM::CallOp::create(builder, loc, TypeRange(),
@@ -774,8 +786,10 @@ LogicalResult HostWriter::writeOp(Operation *op) {
     FailureOr<int32_t> description = descriptions.collective(collective);
     if (failed(description))
       return failure();
-    return writeInstruction(op, Instruction::Collective, *description,
-                            placesOf(collective->getOperands()));
+    bool ofRows = collective.getRead().size() > 1;
+    return writeInstruction(
+        op, ofRows ? Instruction::Rows : Instruction::Collective, *description,
+        placesOf(collective->getOperands()));
   }
   if (auto start = dyn_cast<StartOp>(op)) {
     FailureOr<int32_t> description = descriptions.pair(start);

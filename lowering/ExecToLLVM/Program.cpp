@@ -96,6 +96,20 @@ void sheaf::transfer(OpBuilder &builder, Location loc, Value context,
   wait(builder, loc, context, communicator, handle);
 }
 
+void sheaf::transferRows(OpBuilder &builder, Location loc, Value context,
+                         Value description, Value buffers) {
+  Type ptr = LLVM::LLVMPointerType::get(builder.getContext()),
+       i64 = builder.getI64Type();
+  Value communicator = pointerIn(builder, loc, context, kCommunicator);
+  Value handle =
+      LLVM::CallOp::create(
+          builder, loc, LLVM::LLVMFunctionType::get(i64, {ptr, ptr, ptr}),
+          ValueRange{pointerIn(builder, loc, communicator, kStartRows), context,
+                     description, buffers})
+          .getResult();
+  wait(builder, loc, context, communicator, handle);
+}
+
 void sheaf::startTransfer(OpBuilder &builder, Location loc, Value context,
                           Value description, Value buffer, Value handle) {
   Value communicator = pointerIn(builder, loc, context, kCommunicator);
@@ -125,7 +139,7 @@ void LoopWriter::run(int64_t mostPointers) {
         *resolve = block();
   Block *dispatch = block(), *launch = block(), *matmul = block(),
         *copy = block(), *collective = block(), *grouped = block();
-  Block *starts = block(), *waits = block();
+  Block *starts = block(), *waits = block(), *rows = block();
   Block *callFunction = block(), *done = block(), *leave = block();
 
   builder.setInsertionPointToStart(entry);
@@ -187,9 +201,11 @@ void LoopWriter::run(int64_t mostPointers) {
       ArrayRef<APInt>{code(Instruction::Launch), code(Instruction::Matmul),
                       code(Instruction::Copy), code(Instruction::Collective),
                       code(Instruction::GroupedMatmul),
-                      code(Instruction::Start), code(Instruction::Wait)},
-      BlockRange({launch, matmul, copy, collective, grouped, starts, waits}),
-      SmallVector<ValueRange>(7));
+                      code(Instruction::Start), code(Instruction::Wait),
+                      code(Instruction::Rows)},
+      BlockRange(
+          {launch, matmul, copy, collective, grouped, starts, waits, rows}),
+      SmallVector<ValueRange>(8));
   auto operand = [&](int i) { return load(ptr, element(ptr, table, i)); };
   auto callDevice = [&](Block *block, DeviceField field,
                         function_ref<SmallVector<Value>()> arguments) {
@@ -221,6 +237,10 @@ void LoopWriter::run(int64_t mostPointers) {
   LLVM::BrOp::create(builder, loc, ValueRange(), done);
   builder.setInsertionPointToStart(waits);
   waitForTransfer(builder, loc, sheafContext, operand(0));
+  LLVM::BrOp::create(builder, loc, ValueRange(), done);
+  builder.setInsertionPointToStart(rows);
+  transferRows(builder, loc, sheafContext, fromTable(kDescriptionsName, what),
+               table);
   LLVM::BrOp::create(builder, loc, ValueRange(), done);
   builder.setInsertionPointToStart(callFunction);
   Value callee = fromTable(kFunctionsName, what);

@@ -32,7 +32,9 @@ enum class Instruction : int64_t {
   /// Pointers: the buffer of a send or receive, and where its handle goes.
   Start,
   /// Pointers: where the handle is, and the buffer.
-  Wait
+  Wait,
+  /// Pointers: rows, counts of those sent and of those that come, the result.
+  Rows
 };
 
 /// Bits of the offset in a pointer's word: one tebibyte of scratch memory.
@@ -48,11 +50,16 @@ constexpr llvm::StringLiteral kFunctionsName = "functions";
 /// Fields of SheafContext, SheafDevice and SheafCommunicator, in order (abi.h).
 enum ContextField { kDevice, kBuffers, kArena, kRuntime, kCommunicator };
 enum DeviceField { kLaunch, kMatmul, kCopy, kZero, kGroupedMatmul };
-enum CommunicatorField { kStart, kWait };
+enum CommunicatorField { kStart, kWait, kStartRows };
 
 /// Starts the transfer that `description` describes and waits for it.
 void transfer(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value context,
               mlir::Value description, mlir::Value send, mlir::Value receive);
+
+/// The same for rows, whose buffers are in a table.
+void transferRows(mlir::OpBuilder &builder, mlir::Location loc,
+                  mlir::Value context, mlir::Value description,
+                  mlir::Value buffers);
 
 /// Starts a transfer that reads or writes `buffer`, and stores its handle.
 void startTransfer(mlir::OpBuilder &builder, mlir::Location loc,

@@ -976,7 +976,9 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
     return success();
   }
   if (auto transfer = dyn_cast<TransferOp>(op)) {
-    Value read = lookup(transfer.getInput());
+    SmallVector<Value> read;
+    for (Value operand : transfer->getOperands())
+      read.push_back(lookup(operand));
     CollectiveOp::create(builder, op->getLoc(), transfer.getKindAttr(),
                          transfer.getReductionAttr(), read,
                          destination(transfer), transfer.getSizesAttr(),

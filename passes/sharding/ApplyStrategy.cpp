@@ -5,7 +5,6 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "passes/sharding/Strategy.h"
-#include "support/Divisors.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
@@ -208,10 +207,14 @@ private:
       if (!llvm::is_contained(groups, group))
         group = 0;
       int64_t experts = options.expertParallel;
-      if (experts < 1 || data % experts != 0)
+      if (!llvm::is_contained(groups, experts))
         return module.emitError("dist-apply-strategy: expert-parallel is ")
-               << experts << ", which does not divide the " << data
-               << " devices of dp; nearest: " << nearestDivisors(data, experts);
+               << experts
+               << (context == 1 ? ", which does not divide the "
+                                : ", which is no innermost part of the ")
+               << data * context << " devices of "
+               << (context == 1 ? "dp" : "dp and cp")
+               << "; nearest: " << nearestOf(groups, experts);
       text = builtinStrategy(zero, group, options.sequenceParallel, data,
                              context, experts);
     }

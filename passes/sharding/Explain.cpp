@@ -226,6 +226,8 @@ struct Explanation {
         {"seconds", mesh.planner.seconds(move, atoms, sent)},
         {"count", count},
         {"phase", phaseOf(op)}};
+    if (isa<dist::ExchangeRowsOp>(op.getOperation()))
+      entry["exact"] = true; // At run time, and here at most.
     if (from.getRank() == 0)
       entry["purpose"] = purposeOf(op);
     else if (StringRef parameter = parameterFor(op); !parameter.empty())

@@ -24,7 +24,8 @@ double bytesSent(dist::CollectiveOpInterface op, dist::MeshOp mesh);
 /// wire_bytes (that one device sends each time), seconds (what the planner
 /// reckons for that), count, phase, op and reason; `layer` where it stands in
 /// the function of one, `param` where it gathers a parameter or reduces its
-/// gradient, `purpose` for a scalar. Empty where the module has no mesh.
+/// gradient, `purpose` for a scalar, `exact` where the rows that are there are
+/// sent and wire_bytes are a bound. Empty where the module has no mesh.
 llvm::json::Array explainCollectives(mlir::func::FuncOp entry);
 
 /// The parameter that a collective of a function gathers, or whose gradient it

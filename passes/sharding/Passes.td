@@ -21,7 +21,7 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       (hybrid sharding). Parameters of fewer than `zero-min-bytes` stay whole. With
       `zero3-gathers=keep` weights are gathered at the beginning of a step and kept over
       all microbatches, with `accumulate=whole` gradients are reduced once, behind them.
-    - `expert-parallel=E` shards experts over the innermost E devices of `dp`, and
+    - `expert-parallel=E` shards experts over the innermost E devices of `dp` x `cp`, and
       with them what `nn-bucket-experts` has cut into E parts.
     - `sequence-parallel` asks, with priority 1, that values with axes `seq` and
       `embed` have the former over `tp`, inside of `cp`.
@@ -76,7 +76,7 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
     Option<"sequenceParallel", "sequence-parallel", "bool", /*default=*/"false",
       "Shard activations between blocks along the sequence">,
     Option<"expertParallel", "expert-parallel", "int64_t", /*default=*/"1",
-      "Shard experts over the innermost devices of dp, so many">,
+      "Shard experts over the innermost devices of dp x cp, so many">,
     Option<"strategy", "strategy", "std::string", /*default=*/"\"\"",
       "A file with the table, instead of zero, zero-group and sequence-parallel">,
   ];
@@ -215,6 +215,43 @@ def DistOptimize : Pass<"dist-optimize", "::mlir::ModuleOp"> {
     Option<"bucketBytes", "bucket-bytes", "std::string", /*default=*/"\"0\"",
       "Reduce gradients together, up to so many bytes; 0: each alone; auto: by the link">,
   ];
+  let dependentDialects = ["::sheaf::dist::DistDialect", "::sheaf::nn::NNDialect"];
+}
+
+def DistExchangeRows : Pass<"dist-exchange-rows", "::mlir::ModuleOp"> {
+  let summary = "Send the rows of experts by count";
+  let description = [{
+    On the program of one device: an all-to-all of the rows that `nn.bucket` gives, or
+    that `nn.unbucket` takes, becomes `dist.exchange_rows`, which sends the rows that
+    are there and not the room for them. How many there are follows from the offsets
+    of the experts; what the other side needs to know of that is exchanged first, a
+    number for each part and sample. Other ops that only move parts and samples may stand
+    between. An all-to-all whose parts are padded is an error.
+
+    Before:
+
+    ```mlir
+    dist.mesh @mesh ["dp" = 2]
+    func.func @f(%rows: tensor<2x6x8xf32>, %offsets: tensor<2x5xi32>) -> tensor<1x4x6x8xf32> {
+      %b = nn.bucket %rows, %offsets : (tensor<2x6x8xf32>, tensor<2x5xi32>) -> tensor<2x2x6x8xf32>
+      %y = dist.all_to_all %b split 0 concat 1 axes ["dp"] : (tensor<2x2x6x8xf32>) -> tensor<1x4x6x8xf32>
+      return %y : tensor<1x4x6x8xf32>
+    }
+    ```
+
+    after, where `%counts` are computed of `%offsets`:
+
+    ```mlir
+    dist.mesh @mesh ["dp" = 2]
+    func.func @f(%rows: tensor<2x6x8xf32>, %offsets: tensor<2x5xi32>, %counts: tensor<2x2xi32>) -> tensor<1x4x6x8xf32> {
+      %b = nn.bucket %rows, %offsets : (tensor<2x6x8xf32>, tensor<2x5xi32>) -> tensor<2x2x6x8xf32>
+      %come = dist.all_to_all %counts split 0 concat 1 axes ["dp"] : (tensor<2x2xi32>) -> tensor<1x4xi32>
+      %y = dist.exchange_rows %b counts %counts, %come split 0 concat 1 axes ["dp"]
+        : (tensor<2x2x6x8xf32>, tensor<2x2xi32>, tensor<1x4xi32>) -> tensor<1x4x6x8xf32>
+      return %y : tensor<1x4x6x8xf32>
+    }
+    ```
+  }];
   let dependentDialects = ["::sheaf::dist::DistDialect", "::sheaf::nn::NNDialect"];
 }
 

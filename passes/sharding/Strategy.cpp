@@ -44,9 +44,17 @@ std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
                       "batch batch -> dp\n";
   if (context > 1)
     table += "batch seq -> cp\n";
-  if (expertParallel > 1)
-    table +=
-        "parameter expert -> " + innerPart("dp", data, expertParallel) + "\n";
+  if (expertParallel > 1) {
+    // The devices of cp have the same rows: they take theirs first, so that
+    // those of dp send only these.
+    std::string axes;
+    if (context > 1)
+      axes = innerPart("cp", context, std::min(expertParallel, context));
+    if (expertParallel > context)
+      axes += (axes.empty() ? "" : ", ") +
+              innerPart("dp", data, expertParallel / context);
+    table += "parameter expert -> " + axes + "\n";
+  }
   if (sequenceParallel)
     table += context > 1 ? "value seq of batch, embed -> cp, tp priority 1\n"
                          : "value seq of batch, embed -> tp priority 1\n";

@@ -49,13 +49,15 @@ struct StrategyRow {
 using StrategyTable = std::vector<StrategyRow>;
 
 /// The table of the driver's options, as text. `data` and `context` are the
-/// sizes of dp and cp, `zeroGroup` is 0 or one of `zeroGroups`.
+/// sizes of dp and cp, `zeroGroup` is 0 or one of `zeroGroups`,
+/// `expertParallel` one of them.
 std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
                             int64_t data, int64_t context,
                             int64_t expertParallel);
 
-/// How many of the innermost devices of dp x cp ZeRO may shard over: so many
-/// that they are a part of cp, or all of cp and a part of dp. In order.
+/// How many of the innermost devices of dp x cp ZeRO and experts may be sharded
+/// over: so many that they are a part of cp, or all of cp and a part of dp. In
+/// order.
 llvm::SmallVector<int64_t> zeroGroups(int64_t data, int64_t context);
 
 /// Reads a table. `file` is where it stands, empty for one that is built in;

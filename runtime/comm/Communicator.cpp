@@ -139,6 +139,20 @@ Part sheaf::partOf(int64_t elements, int64_t parts, int64_t slices,
   return {index * run, run, stride, slices};
 }
 
+int64_t Communicator::Transfer::rowBytes() const {
+  return collective.width *
+         elementSize(static_cast<SheafType>(collective.type));
+}
+
+int64_t
+Communicator::Transfer::bytesOfRows(const std::vector<int32_t> &rows,
+                                    const Part &blocks) const {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < blocks.run * blocks.slices; ++i)
+    sum += rows[itemOf(blocks, i)];
+  return sum * rowBytes();
+}
+
 std::pair<int64_t, int64_t> sheaf::ownedRange(int64_t elements, int64_t size,
                                               int64_t index) {
   auto border = [&](int64_t i) {
@@ -180,6 +194,8 @@ std::string Communicator::describe(const SheafCollective &c) const {
   if (c.send_slices != 1 &&
       (c.kind == SHEAF_REDUCE_SCATTER || c.kind == SHEAF_ALL_TO_ALL))
     text += fmt::format(", cut in {} slices", c.send_slices);
+  if (c.blocks != 0)
+    text += fmt::format(", rows of {} in {} blocks", c.width, c.blocks);
   return text;
 }
 
@@ -195,6 +211,7 @@ std::string Communicator::mismatch(const SheafCollective &mine,
   // what is cut must be cut alike.
   same &= mine.send_slices == theirs.send_slices || isPair(mine) ||
           (mine.kind != SHEAF_REDUCE_SCATTER && mine.kind != SHEAF_ALL_TO_ALL);
+  same &= mine.blocks == theirs.blocks && mine.width == theirs.width;
   if (same)
     return "";
   return fmt::format(
@@ -248,6 +265,31 @@ void Communicator::check(const SheafCollective &c, int64_t size,
     refuse("the send and the receive buffer overlap");
 }
 
+void Communicator::checkRows(const SheafCollective &c, int64_t size,
+                             const int32_t *sentRows,
+                             const int32_t *receivedRows) const {
+  auto refuse = [&](std::string text) { fail("{}: {}", describe(c), text); };
+  if (c.kind != SHEAF_ALL_TO_ALL || c.blocks < 1 || c.width < 1 ||
+      c.elements % c.blocks != 0 || c.elements / c.blocks % c.width != 0)
+    refuse(fmt::format("expected an all-to-all of whole rows, found {} blocks "
+                       "of rows of {}",
+                       c.blocks, c.width));
+  for (int64_t slices : {c.send_slices, c.receive_slices})
+    if (c.blocks % slices != 0 || c.blocks / slices % size != 0)
+      refuse(fmt::format("{} slices of {} blocks are not cut into {} equal "
+                         "parts",
+                         slices, c.blocks, size));
+  if (!sentRows || !receivedRows)
+    refuse("the counts of rows are missing");
+  int64_t most = c.elements / c.blocks / c.width;
+  for (const int32_t *rows : {sentRows, receivedRows})
+    for (int64_t i = 0; i < c.blocks; ++i)
+      if (rows[i] < 0 || rows[i] > most)
+        refuse(fmt::format("block {} {} {} rows; expected 0 to {}", i,
+                           rows == sentRows ? "has" : "is to get", rows[i],
+                           most));
+}
+
 /// Does a part of a transfer. An error of this rank's is told to the others;
 /// then, as after one of theirs, no transfer of its goes on.
 template <typename Body>
@@ -266,6 +308,22 @@ void Communicator::orAbandon(const Body &body) {
 
 int64_t Communicator::start(const SheafCollective &collective, const void *send,
                             void *receive) {
+  if (collective.blocks != 0)
+    fail("a transfer of rows was started without their counts");
+  return start(collective, send, nullptr, nullptr, receive);
+}
+
+int64_t Communicator::startRows(const SheafCollective &collective,
+                                const void *send, const int32_t *sentRows,
+                                const int32_t *receivedRows, void *receive) {
+  if (collective.blocks == 0)
+    fail("counts of rows came with a transfer that has none");
+  return start(collective, send, sentRows, receivedRows, receive);
+}
+
+int64_t Communicator::start(const SheafCollective &collective, const void *send,
+                            const int32_t *sentRows,
+                            const int32_t *receivedRows, void *receive) {
   double began = now();
   throwIfFailed();
   checkShape(collective, ranks());
@@ -274,12 +332,19 @@ int64_t Communicator::start(const SheafCollective &collective, const void *send,
   if (!group)
     group = std::make_shared<Group>(makeGroup(collective, mesh, rank));
   check(collective, group->size(), send, receive);
+  if (collective.blocks != 0)
+    checkRows(collective, group->size(), sentRows, receivedRows);
 
   std::unique_ptr<Transfer> transfer = makeTransfer();
   transfer->collective = collective;
   transfer->group = group;
   transfer->send = static_cast<const char *>(send);
   transfer->receive = static_cast<char *>(receive);
+  if (collective.blocks != 0) {
+    transfer->sentRows.assign(sentRows, sentRows + collective.blocks);
+    transfer->receivedRows.assign(receivedRows,
+                                  receivedRows + collective.blocks);
+  }
   if (isPair(collective)) {
     if (collective.peer == group->index)
       fail("{}: rank {} is its own other end", describe(collective), rank);
@@ -294,6 +359,15 @@ int64_t Communicator::start(const SheafCollective &collective, const void *send,
   transfer->sequence = sequences[key]++;
   if (current && collective.channel != controlChannel)
     transfer->row = rowOf(collective, *group);
+  if (transfer->row >= 0 && collective.blocks != 0) {
+    TransferCount &count = (*current)[transfer->row];
+    for (int member = 0; member < group->size(); ++member)
+      if (member != group->index)
+        count.sentBytes += transfer->bytesOfRows(transfer->sentRows,
+                                                 transfer->blocksFor(member));
+    count.wireBytes = static_cast<double>(count.sentBytes) /
+                      static_cast<double>(count.count);
+  }
 
   int64_t handle = nextHandle++;
   Transfer &started = *transfer;
@@ -399,6 +473,8 @@ std::string sheaf::countsJson(const Communicator &communicator) {
       else
         json["wire_bytes"] = row.wireBytes;
       json["count"] = row.count;
+      if (row.ofRows)
+        json["sent_bytes"] = row.sentBytes;
       json["purpose"] = row.purpose;
       rows.push_back(std::move(json));
     }
@@ -424,12 +500,14 @@ int Communicator::rowOf(const SheafCollective &c, const Group &group) {
   row.elements =
       c.kind == SHEAF_ALL_GATHER ? c.elements * group.size() : c.elements;
   row.wireBytes = wireBytes(c, group.size());
+  row.ofRows = c.blocks != 0;
   if (c.id >= 0 && c.id < static_cast<int64_t>(purposes->size()))
     row.purpose = (*purposes)[c.id];
   for (size_t i = 0; i < current->size(); ++i) {
     TransferCount &other = (*current)[i];
     if (other.kind == row.kind && other.elements == row.elements &&
         other.type == row.type && other.group == row.group &&
+        other.ofRows == row.ofRows &&
         other.axes == row.axes && other.purpose == row.purpose) {
       other.count += 1;
       return static_cast<int>(i);

@@ -159,6 +159,9 @@ protected:
 
 private:
   void sendTo(Mine &mine, int member, Part part);
+  void send(Mine &mine, std::unique_ptr<Outgoing> out, const char *data,
+            int64_t bytes);
+  void exchangeRows(Mine &mine);
   void expectFrom(Mine &mine, int member);
   void look(Mine &mine, Incoming &in);
   void use(Mine &mine, Incoming &in);
@@ -216,11 +219,15 @@ int64_t MpiCommunicator::bytesBetween(const Mine &mine, int from,
     auto [begin, end] = ownedRange(c.elements, n, to);
     return (end - begin) * elementBytes(mine);
   }
-  case SHEAF_REDUCE_SCATTER:
   case SHEAF_ALL_TO_ALL:
+    if (c.blocks != 0)
+      return from == mine.group->index
+                 ? mine.bytesOfRows(mine.sentRows, mine.blocksFor(to))
+                 : mine.bytesOfRows(mine.receivedRows, mine.blocksFrom(from));
+    return bytes / n;
+  case SHEAF_REDUCE_SCATTER:
     return bytes / n;
   default:
-    (void)from;
     return bytes;
   }
 }
@@ -236,6 +243,39 @@ void MpiCommunicator::sendTo(Mine &mine, int member, Part part) {
              mine.send, part, size);
     data = out->packed.data();
   }
+  send(mine, std::move(out), data, bytes);
+}
+
+/// Sends the rows of each member's blocks, one block's after another's, and
+/// takes this rank's own. Who gets none gets an empty packet.
+void MpiCommunicator::exchangeRows(Mine &mine) {
+  int n = mine.group->size(), me = mine.group->index;
+  int64_t block = mine.blockBytes(), row = mine.rowBytes();
+  for (int step = 1; step < n; ++step) {
+    int m = (me + step) % n;
+    expectFrom(mine, m);
+    auto out = std::make_unique<Outgoing>();
+    out->member = m;
+    out->packed.resize(bytesBetween(mine, me, m));
+    Part blocks = mine.blocksFor(m);
+    char *to = out->packed.data();
+    for (int64_t i = 0; i < blocks.run * blocks.slices; ++i) {
+      int64_t at = itemOf(blocks, i), bytes = mine.sentRows[at] * row;
+      copy(to, mine.send + at * block, bytes);
+      to += bytes;
+    }
+    const char *data = out->packed.data();
+    int64_t bytes = static_cast<int64_t>(out->packed.size());
+    send(mine, std::move(out), data, bytes);
+  }
+  Part own = mine.blocksFor(me);
+  placeRows(mine, me, [&](int64_t i) {
+    return mine.send + itemOf(own, i) * block;
+  });
+}
+
+void MpiCommunicator::send(Mine &mine, std::unique_ptr<Outgoing> out,
+                           const char *data, int64_t bytes) {
   Header header = {mine.collective, mine.sequence, bytes};
   header.collective.targets = nullptr; // an address means nothing there
   bool isInside = bytes <= eagerBytes;
@@ -243,7 +283,7 @@ void MpiCommunicator::sendTo(Mine &mine, int member, Part part) {
   std::memcpy(out->packet.data(), &header, sizeof(header));
   if (isInside && bytes > 0)
     std::memcpy(out->packet.data() + sizeof(header), data, bytes);
-  int to = mine.group->members[member];
+  int to = mine.group->members[out->member];
   out->messages.send(comm, out->packet.data(),
                      static_cast<int64_t>(out->packet.size()), to,
                      mine.tag | PacketMessage);
@@ -311,6 +351,10 @@ void MpiCommunicator::begin(Transfer &transfer) {
              mine.send, whole, size);
     break;
   case SHEAF_ALL_TO_ALL:
+    if (c.blocks != 0) {
+      exchangeRows(mine);
+      break;
+    }
     others([&](int m) {
       expectFrom(mine, m);
       sendTo(mine, m, partOf(c.elements, n, c.send_slices, m));
@@ -402,7 +446,7 @@ void MpiCommunicator::look(Mine &mine, Incoming &in) {
         c.kind == SHEAF_PERMUTE || c.kind == SHEAF_BROADCAST ||
         c.kind == SHEAF_RECEIVE ||
         ((c.kind == SHEAF_ALL_GATHER || c.kind == SHEAF_ALL_TO_ALL) &&
-         c.receive_slices == 1);
+         c.receive_slices == 1 && c.blocks == 0);
     char *to = mine.receive;
     if (!isDirect) {
       in.space.resize(bytes);
@@ -426,6 +470,19 @@ void MpiCommunicator::use(Mine &mine, Incoming &in) {
   int64_t size = elementBytes(mine), n = mine.group->size();
   int64_t bytes = bytesBetween(mine, in.member, mine.group->index);
   Part target = {0, bytes / size, bytes / size, 1};
+  if (c.blocks != 0) {
+    int64_t begin = 0;
+    Part blocks = mine.blocksFrom(in.member);
+    placeRows(mine, in.member, [&](int64_t i) {
+      const char *rows = in.at + begin;
+      begin += mine.receivedRows[itemOf(blocks, i)] * mine.rowBytes();
+      return rows;
+    });
+    in.used = true;
+    in.space = {};
+    in.packet = {};
+    return;
+  }
   if (c.kind == SHEAF_ALL_GATHER)
     target = partOf(c.elements * n, n, c.receive_slices, in.member);
   else if (c.kind == SHEAF_ALL_TO_ALL)

@@ -21,6 +21,7 @@ struct Slot {
   const char *send = nullptr; ///< of `kept` where that has it
   char *receive = nullptr;
   std::vector<char> kept;
+  std::vector<int32_t> rows; ///< of an all-to-all of rows, by block
 };
 
 /// One transfer as all its members share it.
@@ -161,6 +162,7 @@ private:
         world.ring(member);
   }
   void pull(Mine &mine);
+  void pullRows(Mine &mine, int member);
   bool pullFrom(Mine &mine, int member);
   void reduceInto(Mine &mine, char *target, int64_t begin, int64_t end);
   bool othersReadMine(const Mine &mine) const;
@@ -232,6 +234,7 @@ void ThreadCommunicator::begin(Transfer &transfer) {
       Slot &slot = operation->slots[group.index];
       slot.receive = mine.receive;
       slot.send = mine.send;
+      slot.rows = mine.sentRows;
       if (mine.eager && bytes > 0) {
         slot.kept.assign(mine.send, mine.send + bytes);
         slot.send = slot.kept.data();
@@ -263,6 +266,24 @@ void ThreadCommunicator::reduceInto(Mine &mine, char *target, int64_t begin,
       .reduce(*pool, target, sources, end - begin);
 }
 
+/// Copies the rows that member `m` has for this rank.
+void ThreadCommunicator::pullRows(Mine &mine, int m) {
+  const Slot &slot = mine.operation->slots[m];
+  Part there = mine.blocksFor(mine.group->index), here = mine.blocksFrom(m);
+  for (int64_t i = 0; i < here.run * here.slices; ++i) {
+    int32_t sent = slot.rows[itemOf(there, i)],
+            expected = mine.receivedRows[itemOf(here, i)];
+    if (sent != expected)
+      fail("ranks disagree: rank {} sends {} rows to block {} of rank {}, "
+           "which expects {}, in {}",
+           mine.group->members[m], sent, itemOf(here, i), rank, expected,
+           describe(mine.collective));
+  }
+  placeRows(mine, m, [&](int64_t i) {
+    return slot.send + itemOf(there, i) * mine.blockBytes();
+  });
+}
+
 /// Copies what member `m` has for this rank; false where it is not there yet.
 bool ThreadCommunicator::pullFrom(Mine &mine, int m) {
   const SheafCollective &c = mine.collective;
@@ -282,6 +303,10 @@ bool ThreadCommunicator::pullFrom(Mine &mine, int m) {
              slot.send, partOf(c.elements, 1, 1, 0), size);
     return true;
   case SHEAF_ALL_TO_ALL:
+    if (c.blocks != 0) {
+      pullRows(mine, m);
+      return true;
+    }
     copyPart(mine.receive, partOf(c.elements, n, c.receive_slices, m),
              slot.send, partOf(c.elements, n, c.send_slices, index), size);
     return true;

@@ -146,6 +146,27 @@ struct CpuFunctions {
     }
   }
 
+  static int64_t startRows(SheafContext *context,
+                           const SheafCollective *collective,
+                           void *const *buffers) {
+    CpuDevice &device = deviceOf(context);
+    if (device.pending)
+      return -1;
+    try {
+      int64_t handle = device.communicator.startRows(
+          *collective, buffers[0], static_cast<const int32_t *>(buffers[1]),
+          static_cast<const int32_t *>(buffers[2]), buffers[3]);
+      if (device.gathered)
+        device.gathered->start(
+            *collective, buffers[0], buffers[3],
+            receiveBytes(*collective, groupSize(*collective)), handle);
+      return handle;
+    } catch (...) {
+      device.pending = std::current_exception();
+      return -1;
+    }
+  }
+
   static void wait(SheafContext *context, int64_t handle) {
     CpuDevice &device = deviceOf(context);
     if (device.pending)
@@ -173,8 +194,8 @@ CpuDevice::CpuDevice(int threads, Communicator &communicator, int local)
 }
 
 const SheafCommunicator *CpuDevice::communicatorFunctions() {
-  static const SheafCommunicator communicator = {CpuFunctions::start,
-                                                 CpuFunctions::wait};
+  static const SheafCommunicator communicator = {
+      CpuFunctions::start, CpuFunctions::wait, CpuFunctions::startRows};
   return &communicator;
 }
 

@@ -64,8 +64,14 @@ static cl::opt<std::string>
 static cl::opt<std::string> mesh(
     "mesh",
     cl::desc("Devices: axes of pp, dp, cp, tp and their sizes; ep of those "
-             "of dp share the experts (one device)"),
+             "of dp x cp share the experts (one device)"),
     cl::value_desc("AXIS=N,..."), cl::cat(category));
+static cl::opt<std::string> expertRows(
+    "expert-rows",
+    cl::desc("How tokens go to experts on other devices: in buckets with room "
+             "for the most that there can be (bucketed, default), or by count "
+             "(exact)"),
+    cl::init("bucketed"), cl::cat(category));
 static cl::opt<int64_t> zero(
     "zero",
     cl::desc("What is sharded over dp x cp: 0 nothing (default), 1 optimizer "
@@ -287,27 +293,32 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
     auto it = sizes.find(axis.str());
     return it == sizes.end() ? 1 : it->second;
   };
-  for (llvm::StringRef other : {"pp", "ep"})
-    if (sizeOf(other) > 1 && sizeOf("cp") > 1)
-      return fail("--mesh has " + other + "=" + llvm::Twine(sizeOf(other)) +
-                  " and cp=" + llvm::Twine(sizeOf("cp")) +
-                  ", which do not work together yet, expected one of them to "
-                  "be 1"),
-             false;
+  if (sizeOf("pp") > 1 && sizeOf("cp") > 1)
+    return fail("--mesh has pp=" + llvm::Twine(sizeOf("pp")) +
+                " and cp=" + llvm::Twine(sizeOf("cp")) +
+                ", which do not work together yet, expected one of them to "
+                "be 1"),
+           false;
   options.isMeshGiven = !sizes.empty();
   for (llvm::StringRef axis : order)
     if (auto it = sizes.find(axis.str());
         axis != "ep" && it != sizes.end() && it->second > 1)
       options.mesh.emplace_back(*it);
   if (auto it = sizes.find("ep"); it != sizes.end()) {
-    int64_t dp = sizes.count("dp") ? sizes["dp"] : 1;
-    if (dp % it->second)
-      return fail("--mesh has ep=" + llvm::Twine(it->second) +
+    int64_t dp = sizeOf("dp"), cp = sizeOf("cp"), ep = it->second;
+    if (cp == 1 && dp % ep)
+      return fail("--mesh has ep=" + llvm::Twine(ep) +
                   ", which does not divide dp=" + llvm::Twine(dp) +
-                  "; the nearest that fit: " +
-                  sheaf::nearestDivisors(dp, it->second)),
+                  "; the nearest that fit: " + sheaf::nearestDivisors(dp, ep)),
              false;
-    options.expertParallel = it->second;
+    // A part of cp, or all of it and a part of dp.
+    if (cp % ep && (ep % cp || dp % (ep / cp)))
+      return fail("--mesh has ep=" + llvm::Twine(ep) +
+                  ", which is no innermost part of dp=" + llvm::Twine(dp) +
+                  " and cp=" + llvm::Twine(cp) +
+                  "; expected what divides cp, or cp times what divides dp"),
+             false;
+    options.expertParallel = ep;
   }
   return true;
 }
@@ -449,6 +460,14 @@ int main(int argc, char **argv) {
   if (zeroMinBytes < 0)
     return fail("--zero-min-bytes must be at least 0");
   options.zeroMinBytes = zeroMinBytes;
+  if (!llvm::is_contained({"bucketed", "exact"}, expertRows))
+    return fail(llvm::Twine("unknown --expert-rows=") + expertRows +
+                ", expected bucketed or exact");
+  if (expertRows.getNumOccurrences() && options.expertParallel < 2)
+    return fail("--expert-rows tells how tokens go to experts on other "
+                "devices: expected --mesh with ep, too, such as "
+                "--mesh=dp=2,ep=2");
+  options.expertRows = expertRows;
   if (!llvm::is_contained({"again", "keep"}, zero3Gathers))
     return fail(llvm::Twine("unknown --zero3-gathers=") + zero3Gathers +
                 ", expected again or keep");

@@ -14,6 +14,7 @@
 #include "sheaf/Mesh.h"
 #include "sheaf/ThreadPool.h"
 #include "sheaf/abi.h"
+#include <cstring>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,6 +55,11 @@ struct Part {
 };
 Part partOf(int64_t elements, int64_t parts, int64_t slices, int64_t index);
 
+/// The number, in the whole buffer, of item `i` of a part.
+inline int64_t itemOf(const Part &part, int64_t i) {
+  return part.offset + i / part.run * part.stride + i % part.run;
+}
+
 /// Elements [first, second) that member `index` owns in an all-reduce.
 std::pair<int64_t, int64_t> ownedRange(int64_t elements, int64_t size,
                                        int64_t index);
@@ -89,7 +95,9 @@ struct TransferCount {
   int64_t group;
   SheafType type;
   int64_t elements; ///< the whole tensor of all-gather and reduce-scatter
-  double wireBytes; ///< one time
+  double wireBytes; ///< one time; of rows the mean
+  bool ofRows = false;
+  int64_t sentBytes = 0; ///< of rows, all times
   std::string purpose;
   int64_t count = 0;
   double seconds = 0; ///< in start and wait
@@ -122,6 +130,9 @@ public:
   /// disagree, or (a PeerError) where another rank failed.
   int64_t start(const SheafCollective &collective, const void *send,
                 void *receive);
+  int64_t startRows(const SheafCollective &collective, const void *send,
+                    const int32_t *sentRows, const int32_t *receivedRows,
+                    void *receive);
   void wait(int64_t handle);
   /// Transfers started and not waited for.
   int64_t open() const { return static_cast<int64_t>(transfers.size()); }
@@ -174,6 +185,25 @@ protected:
     int64_t sequence; ///< place in the order of its group and channel
     bool complete = false;
     int row = -1; ///< in the counts
+    /// Of an all-to-all of rows: how many each block has.
+    std::vector<int32_t> sentRows, receivedRows;
+    int64_t blockBytes() const {
+      return rowBytes() * (collective.elements / collective.blocks /
+                           collective.width);
+    }
+    int64_t rowBytes() const;
+    /// The blocks that member `index` gets, and those that come from it.
+    Part blocksFor(int64_t index) const {
+      return partOf(collective.blocks, group->size(), collective.send_slices,
+                    index);
+    }
+    Part blocksFrom(int64_t index) const {
+      return partOf(collective.blocks, group->size(), collective.receive_slices,
+                    index);
+    }
+    /// Bytes of the rows of these blocks.
+    int64_t bytesOfRows(const std::vector<int32_t> &rows,
+                        const Part &blocks) const;
   };
 
   virtual std::unique_ptr<Transfer> makeTransfer() = 0;
@@ -191,6 +221,19 @@ protected:
   /// Copies a part of `from` into a part of `to`, element for element.
   void copyPart(char *to, const Part &target, const char *from,
                 const Part &source, int64_t elementBytes);
+  /// Puts the rows of what comes from member `index`, which start at
+  /// `from(i)` for block i, into their blocks, and zeros behind them.
+  template <typename From>
+  void placeRows(const Transfer &transfer, int64_t index, const From &from) {
+    Part blocks = transfer.blocksFrom(index);
+    int64_t row = transfer.rowBytes(), block = transfer.blockBytes();
+    for (int64_t i = 0; i < blocks.run * blocks.slices; ++i) {
+      int64_t at = itemOf(blocks, i), bytes = transfer.receivedRows[at] * row;
+      char *to = transfer.receive + at * block;
+      copy(to, from(i), bytes);
+      std::memset(to + bytes, 0, block - bytes);
+    }
+  }
 
   /// "all-reduce (sum) of 64 x f32 over dp", with its name where it has one.
   std::string describe(const SheafCollective &collective) const;
@@ -205,8 +248,13 @@ protected:
 private:
   template <typename Body>
   void orAbandon(const Body &body);
+  int64_t start(const SheafCollective &collective, const void *send,
+                const int32_t *sentRows, const int32_t *receivedRows,
+                void *receive);
   void check(const SheafCollective &collective, int64_t size, const void *send,
              void *receive) const;
+  void checkRows(const SheafCollective &collective, int64_t size,
+                 const int32_t *sentRows, const int32_t *receivedRows) const;
   void runControl(SheafCollective &collective, const void *send, void *receive);
   int rowOf(const SheafCollective &collective, const Group &group);
 

@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define SHEAF_ABI_VERSION 3u
+#define SHEAF_ABI_VERSION 4u
 
 /* Sheaf's own version, which every tool prints with --version. */
 #define SHEAF_VERSION "0.1.0"
@@ -162,6 +162,9 @@ typedef struct SheafCollective {
   int64_t peer;           ///< member: root of a broadcast, other end of a send
   const int64_t *targets; ///< permute: for each member the one that it sends
                           ///< to, or -1
+  /// all-to-all by `start_rows`: both buffers are `blocks` blocks of rows of
+  /// `width` elements, of which only the first of each block are sent. 0: all.
+  int64_t blocks, width;
 } SheafCollective;
 
 /// What generated host code may ask of a communicator.
@@ -174,6 +177,14 @@ typedef struct SheafCommunicator {
   /// Returns when the transfer is complete: `receive` is written, `send` may
   /// be. Each handle is waited for once, in any order, before the entry ends.
   void (*wait)(SheafContext *context, int64_t handle);
+  /// `start` of an all-to-all with blocks. `buffers` are the send buffer, i32
+  /// counts of the rows of its blocks, those of the receive buffer's, as the
+  /// members that send them have them, and the receive buffer: in each of its
+  /// blocks zeros follow the rows that came. The counts are read before it
+  /// returns.
+  int64_t (*start_rows)(SheafContext *context,
+                        const SheafCollective *collective,
+                        void *const *buffers);
 } SheafCommunicator;
 
 /// What an entry is called with. The entry returns 0, or a code that the

@@ -175,6 +175,75 @@ inline void checkExchangeOfDimensions(Communicator &c) {
   EXPECT_EQ(again, send);
 }
 
+/// How many rows block `block` of a rank has: any number, none on every third
+/// rank.
+inline int32_t rowsOf(int rank, int64_t block, int64_t most) {
+  return rank % 3 == 1 ? 0
+                       : static_cast<int32_t>((rank * 5 + block * 3) %
+                                              (most + 1));
+}
+
+/// Blocks of rows of which only the first are sent: what comes stands in front
+/// of zeros, and what is counted is what went to others.
+inline void checkExchangeOfRows(Communicator &c) {
+  const Mesh &mesh = c.mesh;
+  static const std::vector<std::string> purposes;
+  for (const auto &axes : axisLists())
+    for (int64_t slices : {1, 2})
+      for (auto [most, width] : {std::pair<int64_t, int64_t>{3, 2},
+                                 std::pair<int64_t, int64_t>{40, 60}}) {
+        std::vector<int> members = groupOf(mesh, axes, c.rank);
+        int64_t n = members.size(), index = indexIn(members, c.rank);
+        int64_t blocks = 2 * slices * n, block = most * width;
+        SheafCollective exchange =
+            over(mesh, axes, SHEAF_ALL_TO_ALL, blocks * block);
+        exchange.blocks = blocks;
+        exchange.width = width;
+        exchange.receive_slices = slices;
+        std::vector<int32_t> sent(blocks), received(blocks);
+        for (int64_t i = 0; i < blocks; ++i)
+          sent[i] = rowsOf(c.rank, i, most);
+        Part there = partOf(blocks, n, 1, index);
+        int64_t away = 0;
+        for (int64_t m = 0; m < n; ++m) {
+          Part here = partOf(blocks, n, slices, m),
+               forMember = partOf(blocks, n, 1, m);
+          for (int64_t i = 0; i < blocks / n; ++i) {
+            received[itemOf(here, i)] =
+                rowsOf(members[m], itemOf(there, i), most);
+            if (m != index)
+              away += sent[itemOf(forMember, i)];
+          }
+        }
+        std::vector<float> send = samples(c.rank, blocks * block),
+                           receive(blocks * block, -1);
+        std::string entry = fmt::format("{} {} {}", fmt::join(axes, ","),
+                                        slices, most);
+        c.countAs(entry, purposes);
+        c.wait(c.startRows(exchange, send.data(), sent.data(), received.data(),
+                           receive.data()));
+        for (int64_t m = 0; m < n; ++m) {
+          Part here = partOf(blocks, n, slices, m);
+          for (int64_t i = 0; i < blocks / n; ++i) {
+            int64_t to = itemOf(here, i), from = itemOf(there, i);
+            for (int64_t e = 0; e < block; ++e)
+              ASSERT_EQ(receive[to * block + e],
+                        e < received[to] * width
+                            ? sample(members[m], from * block + e)
+                            : 0);
+          }
+        }
+        const std::vector<TransferCount> &rows = c.counts().at(entry).rows;
+        if (n == 1) {
+          EXPECT_TRUE(rows.empty());
+          continue;
+        }
+        ASSERT_EQ(rows.size(), 1u);
+        EXPECT_EQ(rows[0].sentBytes, away * width * 4);
+        EXPECT_EQ(rows[0].wireBytes, static_cast<double>(away * width * 4));
+      }
+}
+
 inline void checkPermuteBroadcastSend(Communicator &c) {
   const Mesh &mesh = c.mesh;
   for (int64_t count : {3, 20000}) {

@@ -108,6 +108,30 @@ TEST(Communicator, ExchangeOfDimensions) {
   runRanks(mesh24(), checkExchangeOfDimensions);
 }
 
+TEST(Communicator, ExchangeOfRows) { runRanks(mesh24(), checkExchangeOfRows); }
+
+TEST(Communicator, RowsThatRanksDisagreeOnStopTheRun) {
+  Mesh mesh = {{{"dp", 2}}};
+  std::string message = runRanksToFailure(mesh, [&](Communicator &c) {
+    std::vector<float> a(16), b(16);
+    // One row goes to rank 0 and two to rank 1, from both.
+    std::vector<int32_t> sent = {1, 2}, received = {1, 2};
+    SheafCollective exchange = over(mesh, {"dp"}, SHEAF_ALL_TO_ALL, 16);
+    exchange.blocks = 2;
+    exchange.width = 4;
+    c.wait(c.startRows(exchange, a.data(), sent.data(), received.data(),
+                       b.data()));
+  });
+  EXPECT_TRUE(message.find("rank 1 sends 1 rows to block 1 of rank 0, which "
+                           "expects 2") != std::string::npos ||
+              message.find("rank 0 sends 2 rows to block 0 of rank 1, which "
+                           "expects 1") != std::string::npos)
+      << message;
+  EXPECT_NE(message.find("ranks disagree"), std::string::npos) << message;
+  EXPECT_NE(message.find("rows of 4 in 2 blocks"), std::string::npos)
+      << message;
+}
+
 TEST(Communicator, PermuteBroadcastSendReceive) {
   runRanks(mesh24(), checkPermuteBroadcastSend);
 }
@@ -382,5 +406,33 @@ TEST(Communicator, RefusesWrongCollectives) {
     expectError([&] { c.start(collective, a.data(), a.data()); }, "overlap");
     expectError([&] { c.start(collective, a.data(), nullptr); }, "missing");
     expectError([&] { c.wait(1234); }, "transfer 1234");
+    auto refusedRows = [&](auto change, int32_t count,
+                           const std::string &part) {
+      SheafCollective rows = over(mesh, {"dp"}, SHEAF_ALL_TO_ALL, 64);
+      rows.blocks = 8;
+      rows.width = 4;
+      change(rows);
+      std::vector<int32_t> counts(64, count);
+      expectError(
+          [&] {
+            c.startRows(rows, a.data(), counts.data(), counts.data(), b.data());
+          },
+          part);
+    };
+    refusedRows([](SheafCollective &c) { c.width = 3; }, 1,
+                "8 blocks of rows of 3");
+    refusedRows([](SheafCollective &c) { c.kind = SHEAF_ALL_REDUCE; }, 1,
+                "expected an all-to-all of whole rows");
+    refusedRows([](SheafCollective &c) { c.blocks = 2; }, 1,
+                "1 slices of 2 blocks");
+    refusedRows([](SheafCollective &) {}, 3,
+                "block 0 has 3 rows; expected 0 to 2");
+    refusedRows([](SheafCollective &) {}, -1, "block 0 has -1 rows");
+    refusedRows([](SheafCollective &c) { c.blocks = 0; }, 1,
+                "that has none");
+    collective = over(mesh, {"dp"}, SHEAF_ALL_TO_ALL, 64);
+    collective.blocks = 8;
+    expectError([&] { c.start(collective, a.data(), b.data()); },
+                "without their counts");
   });
 }

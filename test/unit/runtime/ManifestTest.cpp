@@ -9,7 +9,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 Json good() {
   return Json::parse(R"({
-    "abi": 3, "target": "cpu", "cpu_features": ["avx2"],
+    "abi": 4, "target": "cpu", "cpu_features": ["avx2"],
     "model": {"name": "m", "batch": 2, "seq": 4, "vocab": 8},
     "buffers": [
       {"name": "w", "kind": "parameter", "dtype": "f32", "shape": [2, 3]},
@@ -51,7 +51,7 @@ TEST(Manifest, RefusesWhatIsWrong) {
   auto buffer = [](const char *key, Json value) {
     return [=](Json &j) { j["buffers"][0][key] = value; };
   };
-  expectBad([](Json &j) { j["abi"] = 1; }, "ABI version 1, this runtime of 3");
+  expectBad([](Json &j) { j["abi"] = 1; }, "ABI version 1, this runtime of 4");
   expectBad([](Json &j) { j.erase("abi"); }, "no \"abi\"");
   expectBad([](Json &j) { j["abi"] = "3"; }, "expected a whole number");
   expectBad([](Json &j) { j.erase("buffers"); }, "no \"buffers\"");

@@ -20,6 +20,7 @@ Communicator *shared;
 TEST(Mpi, AllReduce) { checkAllReduce(*shared); }
 TEST(Mpi, GatherScatterExchange) { checkGatherScatterExchange(*shared); }
 TEST(Mpi, ExchangeOfDimensions) { checkExchangeOfDimensions(*shared); }
+TEST(Mpi, ExchangeOfRows) { checkExchangeOfRows(*shared); }
 TEST(Mpi, PermuteBroadcastSend) { checkPermuteBroadcastSend(*shared); }
 TEST(Mpi, ManyOpen) { checkManyOpen(*shared); }
 TEST(Mpi, Halves) { checkHalves(*shared); }
