@@ -183,7 +183,9 @@ LogicalResult Compilation::makeStep() {
     // Experts on several devices: what is computed on them is, too.
     std::string parts = options.expertParallel > 1 && !options.reference
                             ? ",nn-bucket-experts{parts=" +
-                                  std::to_string(options.expertParallel) + "}"
+                                  std::to_string(options.expertParallel) +
+                                  " room=" +
+                                  std::to_string(options.expertRoom) + "}"
                             : "";
     if (failed(runPasses("inline",
                          "inline{default-pipeline=},symbol-dce" + parts)) ||

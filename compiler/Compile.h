@@ -55,6 +55,9 @@ struct CompileOptions {
   /// there can be, or `exact`, by count.
   int64_t expertParallel = 1;
   std::string expertRows = "bucketed";
+  /// How many times its share of rows a bucket has room for; 0: for the most
+  /// that there can be.
+  double expertRoom = 0;
   /// What ZeRO shards (0 to 3), and over how many of the innermost devices of
   /// dp (0: all of them).
   int64_t zero = 0, zeroGroup = 0;

@@ -35,7 +35,7 @@ def NNDecompose : Pass<"nn-decompose"> {
   ];
 }
 
-def NNBucketExperts : Pass<"nn-bucket-experts"> {
+def NNBucketExperts : Pass<"nn-bucket-experts", "::mlir::ModuleOp"> {
   let summary = "Compute on the rows of experts by parts of the experts";
   let description = [{
     Puts `nn.bucket` behind each `nn.dispatch` and `nn.unbucket` in front of what takes
@@ -44,6 +44,12 @@ def NNBucketExperts : Pass<"nn-bucket-experts"> {
     as can be: min(R, S min(k, E / P)), and no more than its experts have room for.
     Sharded over the parts, experts are on different devices. To be run on a model,
     before it is differentiated.
+
+    With `room=F` a part has F times its share of the S k assignments of a group, if
+    that is less: ceil(F S k / P). Rows that find no room are left out and counted:
+    functions give their number behind their other results, and `@loss` that of the
+    whole step, as the result `expert_overflow`, which stops a run where it is not 0.
+    Other entries give what is no number for a sample of which rows are missing.
 
     Before:
 
@@ -67,6 +73,8 @@ def NNBucketExperts : Pass<"nn-bucket-experts"> {
   let dependentDialects = ["::sheaf::nn::NNDialect"];
   let options = [
     Option<"parts", "parts", "int64_t", "1", "how many parts; they divide the experts">,
+    Option<"room", "room", "double", "0",
+      "how many times its share of rows a part has room for; 0: for the most that there can be">,
   ];
 }
 

@@ -143,7 +143,8 @@ private:
           builder.getDenseI64ArrayAttr({shape[0], parts}),
           builder.getDenseI64ArrayAttr({1, step}));
     };
-    Value each = emit.sub(from(step), from(0));
+    Value end = from(step), begin = from(0);
+    Value each = emit.sub(end, begin);
     each = emit.make<nn::MinOp>(
         each, emit.scalar(each, static_cast<double>(blocks[2])));
     counts = emit.make<nn::TransposeOp>(each, ArrayRef<int64_t>{1, 0});

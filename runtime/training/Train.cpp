@@ -59,6 +59,7 @@ private:
   StepRecord trainStep(int64_t step);
   double evaluate();
   void checkParameters(const char *when);
+  void checkRoom(const std::string &where, double rows);
   [[noreturn]] void explainNotFinite(const StepRecord &record);
   void checkpoint();
   RunState state() const;
@@ -260,6 +261,16 @@ void Training::checkParameters(const char *when) {
       comm.ranks() > 1 ? fmt::format(" on rank {}", bad.rank) : "", when));
 }
 
+/// Rows that were left out on their way to their experts are an error of those
+/// who chose the room.
+void Training::checkRoom(const std::string &where, double rows) {
+  if (rows > 0)
+    failTogether(fmt::format(
+        "{}: {} rows of tokens found no room on the way to their experts; "
+        "compile with a larger --expert-room, or with --expert-rows=exact",
+        where, rows));
+}
+
 StepRecord Training::trainStep(int64_t step) {
   double begin = seconds();
   batches->load(program, step);
@@ -294,7 +305,8 @@ StepRecord Training::trainStep(int64_t step) {
 
 /// Mean held-out loss of the first batches of the held-out data.
 double Training::evaluate() {
-  int loss = manifest.find(BufferKind::Result, "loss");
+  int loss = manifest.find(BufferKind::Result, "loss"),
+      overflow = manifest.find(BufferKind::Result, "expert_overflow");
   int64_t perBatch = manifest.model.batch * manifest.model.sequence;
   int64_t count = std::clamp<int64_t>((evalData->size() - 1) / perBatch, 1,
                                       options.evalBatches);
@@ -303,6 +315,8 @@ double Training::evaluate() {
     evalBatches->load(program, i);
     program.setStep(seed, done);
     program.call("loss");
+    if (overflow >= 0)
+      checkRoom(fmt::format("held-out batch {}", i), program.value(overflow));
     sum += program.value(loss);
   }
   return sum / static_cast<double>(count);
@@ -477,6 +491,12 @@ int Training::run() {
       log.write(logLine(record, digits));
       explainNotFinite(record);
     }
+    for (const auto &[name, value] : record.other)
+      if (name == "expert_overflow" && value > 0) {
+        progress.finish();
+        log.write(logLine(record, digits));
+        checkRoom(fmt::format("step {}", done), value);
+      }
     ++done;
     losses.emplace_back(record.step, record.loss);
     signal = comm.agreeMax(stopSignal);

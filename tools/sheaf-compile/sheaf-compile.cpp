@@ -19,6 +19,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/SourceMgr.h"
+#include <cmath>
 #include <csignal>
 #include <map>
 
@@ -72,6 +73,11 @@ static cl::opt<std::string> expertRows(
              "for the most that there can be (bucketed, default), or by count "
              "(exact)"),
     cl::init("bucketed"), cl::cat(category));
+static cl::opt<double> expertRoom(
+    "expert-room",
+    cl::desc("Room of a bucket, times the rows that it has where all have as "
+             "many; a run stops where more come (0: the most that can)"),
+    cl::value_desc("F"), cl::init(0), cl::cat(category));
 static cl::opt<int64_t> zero(
     "zero",
     cl::desc("What is sharded over dp x cp: 0 nothing (default), 1 optimizer "
@@ -468,6 +474,17 @@ int main(int argc, char **argv) {
                 "devices: expected --mesh with ep, too, such as "
                 "--mesh=dp=2,ep=2");
   options.expertRows = expertRows;
+  if (expertRoom.getNumOccurrences() &&
+      (options.expertParallel < 2 || expertRows != "bucketed"))
+    return fail("--expert-room tells how much room buckets of tokens have on "
+                "their way to experts on other devices: expected --mesh with "
+                "ep, such as --mesh=dp=2,ep=2, and --expert-rows=bucketed");
+  if (!(expertRoom >= 0) || std::isinf(expertRoom))
+    return fail(llvm::formatv("--expert-room is {0}, expected 0 or a number "
+                              "above, such as 1.5",
+                              expertRoom.getValue())
+                    .str());
+  options.expertRoom = expertRoom;
   if (!llvm::is_contained({"again", "keep"}, zero3Gathers))
     return fail(llvm::Twine("unknown --zero3-gathers=") + zero3Gathers +
                 ", expected again or keep");

@@ -466,3 +466,39 @@ dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4xf32>) attributes {dist.argument_shardings = [#dist.sharding<[{"dp"}]>]} {
   return
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @rows_rank(%x: tensor<4x6x8xf32>, %s: tensor<4xi32>) {
+  // expected-error@+1 {{moves 'tensor<4x6x8xf32>' to 'tensor<2x6x8xf32>', expected parts and samples of rows, four dimensions or more}}
+  %y = dist.exchange_rows %x counts %s, %s split 0 concat 1 axes ["dp"] : (tensor<4x6x8xf32>, tensor<4xi32>, tensor<4xi32>) -> tensor<2x6x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @rows_dims(%x: tensor<2x4x6x8xf32>, %s: tensor<2x4xi32>, %c: tensor<1x8xi32>) {
+  // expected-error@+1 {{splits dimension 0 and concatenates 2, expected two of those in front of the rows, 0 to 1}}
+  %y = dist.exchange_rows %x counts %s, %c split 0 concat 2 axes ["dp"] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x4x12x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @rows_padded(%x: tensor<2x4x6x8xf32>, %s: tensor<2x4xi32>, %c: tensor<1x8xi32>) {
+  // expected-error@+1 {{in a group of 2, expected blocks that divide}}
+  %y = dist.exchange_rows %x counts %s, %c split 0 concat 1 axes ["dp"] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x7x6x8xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @rows_counts(%x: tensor<2x4x6x8xf32>, %s: tensor<2x4xi32>, %c: tensor<1x8xi32>) {
+  // expected-error@+1 {{counts the rows of 'tensor<1x8x6x8xf32>' by 'tensor<2x4xi32>', expected 'tensor<1x8xi32>'}}
+  %y = dist.exchange_rows %x counts %s, %s split 0 concat 1 axes ["dp"] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<2x4xi32>) -> tensor<1x8x6x8xf32>
+  return
+}

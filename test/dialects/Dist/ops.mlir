@@ -23,7 +23,8 @@ func.func @shardings(
 }
 
 // CHECK-LABEL: func @collectives
-func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>) {
+func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>,
+    %rows: tensor<2x4x6x8xf32>, %sent: tensor<2x4xi32>, %come: tensor<1x8xi32>) {
   // CHECK: dist.all_gather %{{.*}} dim 1 axes ["tp"] : (tensor<4x8xf32>) -> tensor<4x16xf32>
   %0 = dist.all_gather %x dim 1 axes ["tp"] : (tensor<4x8xf32>) -> tensor<4x16xf32>
   // CHECK: dist.all_gather {{.*}} -> tensor<4x15xf32>
@@ -34,6 +35,9 @@ func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["
   %3 = dist.all_reduce sum %p axes ["dp", "tp"] : (tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>) -> tensor<4x8xf32>
   // CHECK: dist.all_to_all %{{.*}} split 1 concat 0 axes ["dp":(1)2]
   %4 = dist.all_to_all %x split 1 concat 0 axes ["dp":(1)2] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  // CHECK: dist.exchange_rows %{{.*}} counts %{{.*}}, %{{.*}} split 0 concat 1 axes ["tp"] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x6x8xf32>
+  %8 = dist.exchange_rows %rows counts %sent, %come split 0 concat 1 axes ["tp"]
+    : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x6x8xf32>
   // CHECK: dist.permute %{{.*}} from <[{"tp"}, {"x"}]> to <[{"x"}, {"tp"}]> : tensor<4x8xf32>
   %5 = dist.permute %x from <[{"tp"}, {"x"}]> to <[{"x"}, {"tp"}]> : tensor<4x8xf32>
   // CHECK: dist.broadcast %{{.*}} from 1 axes ["tp"] : tensor<4x8xf32>

@@ -93,3 +93,35 @@ func.func @no_targets(%a: memref<8xf32>, %b: memref<8xf32>) {
   exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1]
   return
 }
+
+// -----
+
+func.func @counts_of_others(%a: memref<8xf32>, %n: memref<2xi32>, %b: memref<8xf32>) {
+  // expected-error @below {{all_reduce has 2 counts of rows, expected none, or two of an all_to_all}}
+  exec.collective all_reduce by sum reads(%a, %n, %n : memref<8xf32>, memref<2xi32>, memref<2xi32>) writes(%b : memref<8xf32>) sizes [2] strides [1]
+  return
+}
+
+// -----
+
+func.func @one_count(%x: memref<2x4x6x8xf32>, %n: memref<2x4xi32>, %y: memref<1x8x6x8xf32>) {
+  // expected-error @below {{all_to_all has 1 counts of rows, expected none, or two of an all_to_all}}
+  exec.collective all_to_all reads(%x, %n : memref<2x4x6x8xf32>, memref<2x4xi32>) writes(%y : memref<1x8x6x8xf32>) sizes [2] strides [1]
+  return
+}
+
+// -----
+
+func.func @wrong_counts(%x: memref<2x4x6x8xf32>, %n: memref<2x4xi32>, %y: memref<1x8x6x8xf32>) {
+  // expected-error @below {{counts the rows of 'memref<1x8x6x8xf32>' by 'memref<2x4xi32>', expected i32, one for each block, and blocks of equal sizes on both sides}}
+  exec.collective all_to_all reads(%x, %n, %n : memref<2x4x6x8xf32>, memref<2x4xi32>, memref<2x4xi32>) writes(%y : memref<1x8x6x8xf32>) sizes [2] strides [1]
+  return
+}
+
+// -----
+
+func.func @few_blocks(%x: memref<1x1x6x8xf32>, %n: memref<1x1xi32>, %y: memref<1x1x6x8xf32>) {
+  // expected-error @below {{cuts 1 blocks in 1 slices for a group of 2, expected a multiple}}
+  exec.collective all_to_all reads(%x, %n, %n : memref<1x1x6x8xf32>, memref<1x1xi32>, memref<1x1xi32>) writes(%y : memref<1x1x6x8xf32>) sizes [2] strides [1]
+  return
+}

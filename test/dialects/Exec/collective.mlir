@@ -18,3 +18,19 @@ func.func @collectives(%a: memref<8xf32>, %b: memref<8xf32>, %c: memref<4x6xf32>
   exec.collective all_to_all reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [] strides []
   return
 }
+
+// Rows by count, on buffers and on tensors.
+// CHECK-LABEL: func.func @rows
+func.func @rows(%x: memref<2x4x6x8xf32>, %n: memref<2x4xi32>, %m: memref<1x8xi32>, %y: memref<1x8x6x8xf32>) {
+  // CHECK: exec.collective all_to_all reads(%{{.*}}, %{{.*}}, %{{.*}} : memref<2x4x6x8xf32>, memref<2x4xi32>, memref<1x8xi32>) writes(%{{.*}} : memref<1x8x6x8xf32>) sizes [2] strides [1]{{$}}
+  exec.collective all_to_all reads(%x, %n, %m : memref<2x4x6x8xf32>, memref<2x4xi32>, memref<1x8xi32>)
+    writes(%y : memref<1x8x6x8xf32>) sizes [2] strides [1]
+  return
+}
+// CHECK-LABEL: func.func @row_tensors
+func.func @row_tensors(%x: tensor<2x4x6x8xf32>, %n: tensor<2x4xi32>, %m: tensor<1x8xi32>) -> tensor<1x8x6x8xf32> {
+  // CHECK: exec.transfer all_to_all %{{.*}} counts(%{{.*}}, %{{.*}}) sizes [2] strides [1] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x6x8xf32>
+  %y = exec.transfer all_to_all %x counts(%n, %m) sizes [2] strides [1]
+    : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x6x8xf32>
+  return %y : tensor<1x8x6x8xf32>
+}

@@ -40,6 +40,16 @@ func.func @exchange(%x: tensor<4x8xf32>) -> tensor<8x4xf32> {
   return %y : tensor<8x4xf32>
 }
 
+// Rows by count: two parts of four samples, cut along the parts, joined along the samples.
+// CHECK-LABEL: func.func @rows
+// CHECK: exec.transfer all_to_all %{{.*}} counts(%{{.*}}, %{{.*}}) sizes [2] strides [1] join 2 about {{.*}} : (tensor<4x4x6x8xf32>, tensor<4x4xi32>, tensor<2x8xi32>) -> tensor<2x8x6x8xf32>
+// EXEC-LABEL: func.func @rows
+// EXEC: exec.collective all_to_all reads(%{{.*}}, %{{.*}}, %{{.*}} : memref<4x4x6x8xf32>, memref<4x4xi32>, memref<2x8xi32>) writes(%{{.*}} : memref<2x8x6x8xf32>) sizes [2] strides [1] join 2
+func.func @rows(%x: tensor<4x4x6x8xf32>, %s: tensor<4x4xi32>, %r: tensor<2x8xi32>) -> tensor<2x8x6x8xf32> {
+  %y = dist.exchange_rows %x counts %s, %r split 0 concat 1 axes ["tp"] : (tensor<4x4x6x8xf32>, tensor<4x4xi32>, tensor<2x8xi32>) -> tensor<2x8x6x8xf32>
+  return %y : tensor<2x8x6x8xf32>
+}
+
 // A slice reads its rows by the rank's coordinates, which the caller hands on.
 // CHECK-LABEL: func.func private @part
 // CHECK-SAME: (%{{.*}}: tensor<5x8xf32>, %[[C:.*]]: tensor<2xi32> {exec.coordinates}) -> tensor<2x8xf32>

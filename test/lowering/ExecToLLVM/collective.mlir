@@ -4,7 +4,7 @@
 // nothing are one.
 // CHECK: module attributes {exec.collectives = [{axes = ["tp"], loc = "{{.*}}collective.mlir:{{[0-9]+}}:3"}, {loc = "{{.*}}"}
 // CHECK-DAG: llvm.mlir.global internal constant @targets_1(dense<[1, 0]> : tensor<2xi64>)
-// CHECK-DAG: llvm.mlir.global internal constant @collective_0() {{.*}} : !llvm.struct<(i32, i32, i32, i32, i32, i32, i64, {{.*}}, ptr)>
+// CHECK-DAG: llvm.mlir.global internal constant @collective_0() {{.*}} : !llvm.struct<(i32, i32, i32, i32, i32, i32, i64, {{.*}}, ptr, i64, i64)>
 // CHECK-DAG: llvm.mlir.global internal constant @collective_1()
 // CHECK-NOT: @collective_2
 // Instruction 4 with two pointers, which transfer, from where and to where.
