@@ -3,9 +3,9 @@
     python3 test/e2e/experts_text.py build/bin
 
 A small Mixtral (with SHEAF_FULL=1 in the environment a small DeepSeek, too) trains for 100 steps on
-the bytes of the license texts that every Debian machine has: on one device, and on one with data,
-tensor and expert parallelism, rows in buckets and by count. The mean of the last 20 losses agrees to
-0.5%, and both figures are printed. Choices of experts are decisions: where two scores are nearly
+the bytes of the license texts that every Debian machine has: on one device, and on a mesh with
+data, tensor and expert parallelism, rows in buckets and by count. The mean of the last 20 losses
+agrees to 0.5%, and both figures are printed. Choices of experts are decisions: where two scores are nearly
 equal, rounding decides, so that single losses drift apart and only such means can be compared.
 """
 
