@@ -181,12 +181,12 @@ LogicalResult Compilation::makeStep() {
     bool logits =
         static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
     // Experts on several devices: what is computed on them is, too.
-    std::string parts = options.expertParallel > 1 && !options.reference
-                            ? ",nn-bucket-experts{parts=" +
-                                  std::to_string(options.expertParallel) +
-                                  " room=" +
-                                  std::to_string(options.expertRoom) + "}"
-                            : "";
+    std::string parts =
+        options.expertParallel > 1 && !options.reference
+            ? ",nn-bucket-experts{parts=" +
+                  std::to_string(options.expertParallel) +
+                  " room=" + std::to_string(options.expertRoom) + "}"
+            : "";
     if (failed(runPasses("inline",
                          "inline{default-pipeline=},symbol-dce" + parts)) ||
         failed(
@@ -260,13 +260,12 @@ LogicalResult Compilation::makeDevice() {
       failed(runPasses("partition",
                        "dist-partition{strict=" + Twine(options.strict) +
                            "},symbol-dce,canonicalize,cse,dist-verify")) ||
-      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" +
-                                          Twine(options.bucketBytes) +
-                                          "},canonicalize," +
-                                          (options.expertRows == "exact"
-                                               ? "dist-exchange-rows,cse,"
-                                               : "") +
-                                          "dist-verify")))
+      failed(runPasses(
+          "collectives",
+          "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
+              "},canonicalize," +
+              (options.expertRows == "exact" ? "dist-exchange-rows,cse," : "") +
+              "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();

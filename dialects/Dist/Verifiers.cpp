@@ -732,9 +732,8 @@ LogicalResult ExchangeRowsOp::verify() {
                        "by dist.all_reduce");
   for (auto [counts, rows] :
        {std::pair(getSent(), check.from), std::pair(getReceived(), check.to)}) {
-    auto expected =
-        RankedTensorType::get(rows.getShape().drop_back(2),
-                              IntegerType::get(getContext(), 32));
+    auto expected = RankedTensorType::get(rows.getShape().drop_back(2),
+                                          IntegerType::get(getContext(), 32));
     if (counts.getType() != expected)
       return emitOpError("counts the rows of ")
              << rows << " by " << counts.getType() << ", expected " << expected;

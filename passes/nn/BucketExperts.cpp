@@ -269,8 +269,8 @@ private:
       shape[0] = type.getDimSize(0);
       Value missing =
           emit.compare(nn::Predicate::GT, emit.reshape(rows, shape), 0);
-      Value none = emit.scalar(result.get(),
-                               std::numeric_limits<double>::quiet_NaN());
+      Value none =
+          emit.scalar(result.get(), std::numeric_limits<double>::quiet_NaN());
       result.set(emit.select(missing, none, result.get()));
     }
   }

@@ -87,8 +87,8 @@ public:
           "that they cannot be sent by count");
     roles.role = unbucket->getAttr(nn::kRoleAttr);
     builder.setInsertionPoint(moves.back());
-    Value counts = count(unbucket.getLoc(), unbucket.getOffsets(),
-                         unbucket.getRows());
+    Value counts =
+        count(unbucket.getLoc(), unbucket.getOffsets(), unbucket.getRows());
     Operation *first = moves.back();
     for (Operation *op : moves) {
       builder.setInsertionPoint(first);
@@ -128,10 +128,10 @@ private:
   /// How many rows each part has of each sample, [P, B]: at most those of a
   /// block of `rows`, by the offsets of experts, [B, E + 1].
   Value count(Location loc, Value offsets, Value rows) {
-    ArrayRef<int64_t> shape = cast<RankedTensorType>(offsets.getType())
-                                  .getShape(),
-                      blocks = cast<RankedTensorType>(rows.getType())
-                                   .getShape();
+    ArrayRef<int64_t> shape =
+                          cast<RankedTensorType>(offsets.getType()).getShape(),
+                      blocks =
+                          cast<RankedTensorType>(rows.getType()).getShape();
     int64_t parts = blocks[0], step = (shape[1] - 1) / parts;
     Value &counts = known[{offsets, parts, blocks[2]}];
     if (counts && isHere(counts.getDefiningOp()))
@@ -244,8 +244,7 @@ private:
   }
 };
 
-struct DistExchangeRows
-    : sheaf::impl::DistExchangeRowsBase<DistExchangeRows> {
+struct DistExchangeRows : sheaf::impl::DistExchangeRowsBase<DistExchangeRows> {
   using DistExchangeRowsBase::DistExchangeRowsBase;
 
   void runOnOperation() final {

@@ -144,9 +144,8 @@ int64_t Communicator::Transfer::rowBytes() const {
          elementSize(static_cast<SheafType>(collective.type));
 }
 
-int64_t
-Communicator::Transfer::bytesOfRows(const std::vector<int32_t> &rows,
-                                    const Part &blocks) const {
+int64_t Communicator::Transfer::bytesOfRows(const std::vector<int32_t> &rows,
+                                            const Part &blocks) const {
   int64_t sum = 0;
   for (int64_t i = 0; i < blocks.run * blocks.slices; ++i)
     sum += rows[itemOf(blocks, i)];
@@ -365,8 +364,8 @@ int64_t Communicator::start(const SheafCollective &collective, const void *send,
       if (member != group->index)
         count.sentBytes += transfer->bytesOfRows(transfer->sentRows,
                                                  transfer->blocksFor(member));
-    count.wireBytes = static_cast<double>(count.sentBytes) /
-                      static_cast<double>(count.count);
+    count.wireBytes =
+        static_cast<double>(count.sentBytes) / static_cast<double>(count.count);
   }
 
   int64_t handle = nextHandle++;
@@ -507,8 +506,8 @@ int Communicator::rowOf(const SheafCollective &c, const Group &group) {
     TransferCount &other = (*current)[i];
     if (other.kind == row.kind && other.elements == row.elements &&
         other.type == row.type && other.group == row.group &&
-        other.ofRows == row.ofRows &&
-        other.axes == row.axes && other.purpose == row.purpose) {
+        other.ofRows == row.ofRows && other.axes == row.axes &&
+        other.purpose == row.purpose) {
       other.count += 1;
       return static_cast<int>(i);
     }

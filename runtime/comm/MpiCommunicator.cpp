@@ -269,9 +269,8 @@ void MpiCommunicator::exchangeRows(Mine &mine) {
     send(mine, std::move(out), data, bytes);
   }
   Part own = mine.blocksFor(me);
-  placeRows(mine, me, [&](int64_t i) {
-    return mine.send + itemOf(own, i) * block;
-  });
+  placeRows(mine, me,
+            [&](int64_t i) { return mine.send + itemOf(own, i) * block; });
 }
 
 void MpiCommunicator::send(Mine &mine, std::unique_ptr<Outgoing> out,

@@ -188,8 +188,8 @@ protected:
     /// Of an all-to-all of rows: how many each block has.
     std::vector<int32_t> sentRows, receivedRows;
     int64_t blockBytes() const {
-      return rowBytes() * (collective.elements / collective.blocks /
-                           collective.width);
+      return rowBytes() *
+             (collective.elements / collective.blocks / collective.width);
     }
     int64_t rowBytes() const;
     /// The blocks that member `index` gets, and those that come from it.

@@ -178,9 +178,9 @@ inline void checkExchangeOfDimensions(Communicator &c) {
 /// How many rows block `block` of a rank has: any number, none on every third
 /// rank.
 inline int32_t rowsOf(int rank, int64_t block, int64_t most) {
-  return rank % 3 == 1 ? 0
-                       : static_cast<int32_t>((rank * 5 + block * 3) %
-                                              (most + 1));
+  return rank % 3 == 1
+             ? 0
+             : static_cast<int32_t>((rank * 5 + block * 3) % (most + 1));
 }
 
 /// Blocks of rows of which only the first are sent: what comes stands in front
@@ -217,8 +217,8 @@ inline void checkExchangeOfRows(Communicator &c) {
         }
         std::vector<float> send = samples(c.rank, blocks * block),
                            receive(blocks * block, -1);
-        std::string entry = fmt::format("{} {} {}", fmt::join(axes, ","),
-                                        slices, most);
+        std::string entry =
+            fmt::format("{} {} {}", fmt::join(axes, ","), slices, most);
         c.countAs(entry, purposes);
         c.wait(c.startRows(exchange, send.data(), sent.data(), received.data(),
                            receive.data()));

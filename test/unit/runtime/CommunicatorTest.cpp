@@ -428,8 +428,7 @@ TEST(Communicator, RefusesWrongCollectives) {
     refusedRows([](SheafCollective &) {}, 3,
                 "block 0 has 3 rows; expected 0 to 2");
     refusedRows([](SheafCollective &) {}, -1, "block 0 has -1 rows");
-    refusedRows([](SheafCollective &c) { c.blocks = 0; }, 1,
-                "that has none");
+    refusedRows([](SheafCollective &c) { c.blocks = 0; }, 1, "that has none");
     collective = over(mesh, {"dp"}, SHEAF_ALL_TO_ALL, 64);
     collective.blocks = 8;
     expectError([&] { c.start(collective, a.data(), b.data()); },
