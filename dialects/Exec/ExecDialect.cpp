@@ -398,7 +398,8 @@ static LogicalResult verifyRows(Op op, ShapedType from, ShapedType to,
   int64_t group = 1;
   for (int64_t size : op.getSizes())
     group *= size;
-  for (auto [i, type] : llvm::enumerate(ArrayRef<ShapedType>{from, to})) {
+  const ShapedType sides[] = {from, to};
+  for (auto [i, type] : llvm::enumerate(sides)) {
     auto count = cast<ShapedType>(counts[i].getType());
     int64_t slices = i == 0 ? op.getCut() : op.getJoin();
     if (type.getRank() < 2 || !count.getElementType().isInteger(32) ||

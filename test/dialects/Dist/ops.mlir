@@ -36,7 +36,7 @@ func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["
   // CHECK: dist.all_to_all %{{.*}} split 1 concat 0 axes ["dp":(1)2]
   %4 = dist.all_to_all %x split 1 concat 0 axes ["dp":(1)2] : (tensor<4x8xf32>) -> tensor<8x4xf32>
   // CHECK: dist.exchange_rows %{{.*}} counts %{{.*}}, %{{.*}} split 0 concat 1 axes ["tp"] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x6x8xf32>
-  %8 = dist.exchange_rows %rows counts %sent, %come split 0 concat 1 axes ["tp"]
+  %rows.moved = dist.exchange_rows %rows counts %sent, %come split 0 concat 1 axes ["tp"]
     : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<1x8xi32>) -> tensor<1x8x6x8xf32>
   // CHECK: dist.permute %{{.*}} from <[{"tp"}, {"x"}]> to <[{"x"}, {"tp"}]> : tensor<4x8xf32>
   %5 = dist.permute %x from <[{"tp"}, {"x"}]> to <[{"x"}, {"tp"}]> : tensor<4x8xf32>
