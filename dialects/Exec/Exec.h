@@ -56,6 +56,17 @@ inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
 /// On a function of floor 3 to 5 that is public: ["step", 2], it is what the
 /// ranks at place 2 along the pipeline's axis run as the entry `step`.
 inline constexpr llvm::StringLiteral kPlaceAttr = "exec.place";
+/// On a call of a stage part, of either floor: the action of the schedule that
+/// it carries out, a string. Two calls behind each other may do one together.
+inline constexpr llvm::StringLiteral kActionAttr = "exec.action";
+/// On a module: the names of the actions that its marks count, strings.
+inline constexpr llvm::StringLiteral kActionsAttr = "exec.actions";
+/// On a module with a pipeline: what each of its ranks computes when, as the
+/// text of a schedule.
+inline constexpr llvm::StringLiteral kScheduleAttr = "exec.schedule";
+/// Beside it: the same with its transfers, for the entry @step.
+inline constexpr llvm::StringLiteral kScheduleActionsAttr =
+    "exec.schedule_actions";
 /// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a
 /// mesh of N axes.
 inline constexpr llvm::StringLiteral kCoordinatesAttr = "exec.coordinates";

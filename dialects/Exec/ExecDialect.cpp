@@ -100,6 +100,17 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
                                << ", expected the name of an entry and a "
                                   "number, as [\"step\", 0]";
   }
+  if ((name == kActionAttr || name == kScheduleAttr ||
+       name == kScheduleActionsAttr) &&
+      !isa<StringAttr>(value))
+    return op->emitOpError()
+           << "has " << name << " = " << value << ", expected a string";
+  if (name == kActionsAttr) {
+    auto names = dyn_cast<ArrayAttr>(value);
+    if (!names || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
+      return op->emitOpError() << "has " << name << " = " << value
+                               << ", expected an array of strings";
+  }
   if (name == kTableAttr || name == kCollectivesAttr) {
     auto table = dyn_cast<ArrayAttr>(value);
     if (!table || !llvm::all_of(table, llvm::IsaPred<DictionaryAttr>))

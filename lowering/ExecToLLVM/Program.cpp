@@ -125,7 +125,7 @@ void LoopWriter::run(int64_t mostPointers) {
         *resolve = block();
   Block *dispatch = block(), *launch = block(), *matmul = block(),
         *copy = block(), *collective = block(), *grouped = block();
-  Block *starts = block(), *waits = block();
+  Block *starts = block(), *waits = block(), *marks = block();
   Block *callFunction = block(), *done = block(), *leave = block();
 
   builder.setInsertionPointToStart(entry);
@@ -187,9 +187,11 @@ void LoopWriter::run(int64_t mostPointers) {
       ArrayRef<APInt>{code(Instruction::Launch), code(Instruction::Matmul),
                       code(Instruction::Copy), code(Instruction::Collective),
                       code(Instruction::GroupedMatmul),
-                      code(Instruction::Start), code(Instruction::Wait)},
-      BlockRange({launch, matmul, copy, collective, grouped, starts, waits}),
-      SmallVector<ValueRange>(7));
+                      code(Instruction::Start), code(Instruction::Wait),
+                      code(Instruction::Mark)},
+      BlockRange(
+          {launch, matmul, copy, collective, grouped, starts, waits, marks}),
+      SmallVector<ValueRange>(8));
   auto operand = [&](int i) { return load(ptr, element(ptr, table, i)); };
   auto callDevice = [&](Block *block, DeviceField field,
                         function_ref<SmallVector<Value>()> arguments) {
@@ -210,6 +212,9 @@ void LoopWriter::run(int64_t mostPointers) {
   });
   callDevice(copy, kCopy, [&]() -> SmallVector<Value> {
     return {sheafContext, operand(1), operand(0), what};
+  });
+  callDevice(marks, kMark, [&]() -> SmallVector<Value> {
+    return {sheafContext, what};
   });
   builder.setInsertionPointToStart(collective);
   transfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what),

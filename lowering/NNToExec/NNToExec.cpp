@@ -967,8 +967,9 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
     }
     auto lowered = CallOp::create(builder, call.getLoc(), call.getCallee(),
                                   read, written, IntegerAttr());
-    if (Attribute role = call->getAttr(nn::kRoleAttr))
-      lowered->setAttr(nn::kRoleAttr, role);
+    for (StringRef name : {StringRef(nn::kRoleAttr), StringRef(kActionAttr)})
+      if (Attribute value = call->getAttr(name))
+        lowered->setAttr(name, value);
     return success();
   }
   if (auto fused = dyn_cast<nn::FusedOp>(op)) {

@@ -562,15 +562,20 @@ Manifest Manifest::parse(std::string_view text) {
          abi, SHEAF_ABI_VERSION);
 
   Manifest manifest;
+  auto texts = [&](const char *key, std::vector<std::string> &list) {
+    if (const Json *values = top.array(key, false))
+      for (const Json &value : *values) {
+        if (!value.is_string())
+          fail("manifest: \"{}\" has an element that is no string", key);
+        list.push_back(value.get<std::string>());
+      }
+  };
   manifest.producer = top.text("producer", "unknown");
   manifest.target = top.text("target", "cpu");
   manifest.cpu = top.text("cpu", "");
-  if (const Json *features = top.array("cpu_features", false))
-    for (const Json &feature : *features) {
-      if (!feature.is_string())
-        fail("manifest: \"cpu_features\" has an element that is no string");
-      manifest.cpuFeatures.push_back(feature.get<std::string>());
-    }
+  texts("cpu_features", manifest.cpuFeatures);
+  texts("actions", manifest.actions);
+  texts("schedule", manifest.schedule);
   if (const Json *mesh = top.find("mesh"))
     manifest.mesh = parseMesh(*mesh);
   manifest.ranks = manifest.mesh.ranks();

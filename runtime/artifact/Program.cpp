@@ -61,6 +61,7 @@ void Program::call(const std::string &name) {
     buffers.push_back(memory[index].data());
   Communicator &communicator = device.communicator;
   communicator.countAs(name, manifest.purposes, manifest.transfers);
+  communicator.nameActions(manifest.actions);
   SheafContext context = {CpuDevice::functions(),
                           buffers.data(),
                           arena.data(),

@@ -53,7 +53,7 @@ int onThreads(const RunOptions &options, const Artifact &artifact,
   int ranks = static_cast<int>(artifact.manifest.ranks);
   int threads =
       options.threads ? options.threads : std::max(1, availableCores() / ranks);
-  ThreadWorld world(artifact.manifest.mesh);
+  ThreadWorld world(artifact.manifest.mesh, options.waitLimit);
   if (ranks == 1) {
     CpuDevice device(threads, world.rank(0), 1);
     checkBlas(device.pool);
@@ -144,6 +144,7 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
   try {
     std::unique_ptr<Communicator> communicator =
         mpi.communicator(artifact.manifest.mesh);
+    communicator->limitWaits(options.waitLimit);
     int status;
     {
       CpuDevice device(threads, *communicator, isBound ? 1 : machine);

@@ -63,7 +63,7 @@ private:
   void checkpoint();
   RunState state() const;
   void reportTransfers();
-  void finish(double started, const MachineLimits &limits);
+  void finish(double started);
   void reportMemory();
 
   const RunOptions &options;
@@ -393,7 +393,7 @@ void Training::reportTransfers() {
           row.elements, typeName(row.type));
 }
 
-void Training::finish(double started, const MachineLimits &limits) {
+void Training::finish(double started) {
   double time = seconds() - started;
   if (done > first) {
     double tokens = static_cast<double>(done - first) *
@@ -414,9 +414,6 @@ void Training::finish(double started, const MachineLimits &limits) {
     if (options.memoryReport)
       reportMemory();
   }
-  finishProfile(options, program.device, limits);
-  if (options.profile)
-    reportTransfers();
   if (!options.plot.empty())
     writeFile(options.plot,
               plotSvg(losses, evalLosses,
@@ -452,9 +449,7 @@ int Training::run() {
     fmt::print(stderr, "nothing to do: the run has {} steps already\n", first);
 
   Log log(isRoot ? options.log : "", options.resume ? first : -1);
-  MachineLimits limits;
-  if (isRoot)
-    limits = startProfile(options, program.device, manifest);
+  MachineLimits limits = startProfile(options, program.device, manifest);
   Progress progress(first, steps, options.quiet || !isRoot);
   double started = seconds();
   losses.reserve(std::clamp<int64_t>(steps - first, 0, 1 << 20));
@@ -509,7 +504,10 @@ int Training::run() {
   if (!options.save.empty())
     saveWeights(program, options.save);
   if (isRoot)
-    finish(started, limits);
+    finish(started);
+  finishProfile(options, program.device, limits);
+  if (isRoot && options.profile && done > first)
+    reportTransfers();
   if (options.sample > 0 && !signal)
     sampleTokens(options, program, seed);
   return signal ? static_cast<int>(128 + signal) : 0;
@@ -519,9 +517,11 @@ int Training::run() {
 MachineLimits sheaf::startProfile(const RunOptions &options, CpuDevice &device,
                                   const Manifest &manifest) {
   MachineLimits limits;
-  if (!options.profile && options.trace.empty())
+  // The table is the root's; a trace shows all ranks.
+  bool isRoot = device.communicator.isRoot();
+  if (options.trace.empty() && !(options.profile && isRoot))
     return limits;
-  if (options.profile) {
+  if (options.profile && isRoot) {
     std::vector<int> parameters = manifest.ofKind(BufferKind::Parameter);
     bool wide = !parameters.empty() &&
                 manifest.buffers[parameters[0]].type == SHEAF_F64;
@@ -532,12 +532,43 @@ MachineLimits sheaf::startProfile(const RunOptions &options, CpuDevice &device,
   return limits;
 }
 
+/// The events of all ranks, on the root; the others send theirs.
+static std::string gatherTrace(const Profile &profile, Communicator &comm) {
+  int64_t zero = comm.agreeMin(profile.firstEvent());
+  std::string events = profile.trace(comm.rank, zero);
+  if (!comm.isRoot()) {
+    auto size = static_cast<int64_t>(events.size());
+    comm.sendBytesTo(0, &size, sizeof(size));
+    comm.sendBytesTo(0, events.data(), size);
+    return "";
+  }
+  std::string out =
+      "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + events;
+  for (int rank = 1; rank < comm.ranks(); ++rank) {
+    int64_t size = 0;
+    comm.receiveBytesFrom(rank, &size, sizeof(size));
+    events.resize(size);
+    comm.receiveBytesFrom(rank, events.data(), size);
+    out += ",\n" + events;
+  }
+  out += "\n]";
+  if (std::string note = profile.traceNote(); !note.empty())
+    out += fmt::format(", \"note\": \"{}\"", note);
+  return out + "}\n";
+}
+
 void sheaf::finishProfile(const RunOptions &options, CpuDevice &device,
                           const MachineLimits &limits) {
-  if (options.profile)
+  if (!device.profile)
+    return;
+  bool isRoot = device.communicator.isRoot();
+  if (options.profile && isRoot)
     fmt::print("{}", device.profile->table(limits));
-  if (!options.trace.empty())
-    writeFile(options.trace, device.profile->trace());
+  if (!options.trace.empty()) {
+    std::string trace = gatherTrace(*device.profile, device.communicator);
+    if (isRoot)
+      writeFile(options.trace, trace);
+  }
   device.profile.reset();
 }
 

@@ -14,9 +14,11 @@
 #include "sheaf/Mesh.h"
 #include "sheaf/ThreadPool.h"
 #include "sheaf/abi.h"
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sheaf {
@@ -136,6 +138,24 @@ public:
   /// This rank starts no more transfers.
   virtual void end() noexcept = 0;
 
+  /// A transfer of an entry that is waited for longer, in seconds, is an
+  /// Error; 0: never.
+  void limitWaits(double seconds) { waitLimit = seconds; }
+  /// What marks mean, for messages; must outlive the calls of entries.
+  void nameActions(const std::vector<std::string> &names) {
+    actionNames.store(&names, std::memory_order_release);
+    action.store(-1, std::memory_order_relaxed);
+    isInAction.store(false, std::memory_order_relaxed);
+  }
+  /// As SheafDevice::mark.
+  void mark(int64_t number) {
+    if (number >= 0)
+      action.store(number, std::memory_order_relaxed);
+    isInAction.store(number >= 0, std::memory_order_relaxed);
+  }
+  /// " in action 2F3", " behind action 2F3", or nothing; any thread may ask.
+  std::string standing() const;
+
   /// The threads that copy and add.
   void usePool(ThreadPool &threads) { pool = &threads; }
 
@@ -201,8 +221,16 @@ protected:
                        int64_t sequence) const;
 
   ThreadPool *pool = nullptr;
+  double waitLimit = 0;
+  /// When the wait that goes on began, in seconds of now().
+  double waitBegin = 0;
+  /// The same clock.
+  static double now();
 
 private:
+  std::atomic<const std::vector<std::string> *> actionNames{nullptr};
+  std::atomic<int64_t> action{-1};
+  std::atomic<bool> isInAction{false};
   template <typename Body>
   void orAbandon(const Body &body);
   void check(const SheafCollective &collective, int64_t size, const void *send,
@@ -230,7 +258,9 @@ std::string countsJson(const Communicator &communicator);
 /// The ranks of one process, one thread each.
 class ThreadWorld {
 public:
-  explicit ThreadWorld(const Mesh &mesh);
+  /// With `waitLimit`, a transfer of an entry that a rank waits for longer, in
+  /// seconds, is a failure of that rank.
+  explicit ThreadWorld(const Mesh &mesh, double waitLimit = 0);
   ~ThreadWorld();
   ThreadWorld(const ThreadWorld &) = delete;
   ThreadWorld &operator=(const ThreadWorld &) = delete;
@@ -246,6 +276,8 @@ public:
 private:
   std::unique_ptr<State> state;
   std::vector<std::unique_ptr<Communicator>> communicators;
+  /// Looks for waits that take too long.
+  std::thread watch;
 };
 
 } // namespace sheaf

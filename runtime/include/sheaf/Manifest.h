@@ -117,6 +117,11 @@ struct Manifest {
   std::vector<CollectiveInfo> collectives;
   /// The place along the pipeline of a rank; 0 where there is none.
   int64_t stageOf(int64_t rank) const;
+  /// What a rank of a pipeline carries out, by number: `2F3` is the forward of
+  /// stage 2 on microbatch 3.
+  std::vector<std::string> actions;
+  /// The schedule of the pipeline, a line for each place along its axis.
+  std::vector<std::string> schedule;
   std::vector<std::string> purposes;  ///< of the collectives
   std::vector<std::string> transfers; ///< their names
 
