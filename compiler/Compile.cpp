@@ -1,6 +1,7 @@
 //===- Compile.cpp - From model IR to an artifact -------------------------===//
 
 #include "compiler/Compile.h"
+#include "compiler/ExplainPlaces.h"
 #include "compiler/Phases.h"
 #include "compiler/Remarks.h"
 #include "dialects/Dist/Dist.h"
@@ -13,6 +14,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "passes/pipeline/schedule/Text.h"
+#include "passes/pipeline/schedule/Verify.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
 #include "passes/stages/Plan.h"
@@ -57,6 +59,13 @@ private:
   bool isModel = true;
   llvm::json::Object manifest;
   std::string modelBytecode;
+  /// What a step sends, where that is to be explained.
+  llvm::json::Array collectives;
+  bool explains = false;
+  /// Of the axis pp.
+  dist::LinkSpeed link = {1, 0};
+  /// The step as a pipeline, where there is one and it was not skipped.
+  std::optional<stages::StepPlan> plan;
   /// The kernels in LLVM, in nested modules.
   OwningOpRef<ModuleOp> kernelParts;
 
@@ -74,15 +83,19 @@ private:
   int64_t pipelinePlaces();
   FailureOr<schedule::Schedule> makeSchedule();
   LogicalResult cutStages();
+  stages::ScheduleOptions scheduleOptions();
   LogicalResult makePrograms();
+  LogicalResult writeSchedule(StringRef path);
   LogicalResult makeStep();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
   /// with a diagnostic, where it cannot be placed.
   FailureOr<llvm::json::Object> explainWhole();
-  LogicalResult explain(llvm::json::Array collectives,
-                        llvm::json::Array conflicts, llvm::json::Object whole);
+  LogicalResult explain(llvm::json::Array conflicts, llvm::json::Object whole);
+  /// Floor 3 without its mesh.
+  LogicalResult makeTransfers();
   LogicalResult makeExec();
+  LogicalResult checkMemory();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
   LogicalResult writeText(ModuleOp root, StringRef path);
@@ -131,34 +144,84 @@ LogicalResult Compilation::cutStages() {
            << pipelinePlaces()
            << ": a pipeline runs a training step, expected a model with @loss, "
               "or dp and tp alone";
-  FailureOr<schedule::Schedule> plan = makeSchedule();
-  if (failed(plan))
-    return failure();
-  bool isSplit = false;
-  for (const auto &line : plan->ranks)
-    for (const schedule::Action &action : line)
-      for (const schedule::Task &task : {action.task, action.other})
-        isSplit |=
-            task.stage >= 0 && (task.part == schedule::Part::InputGradient ||
-                                task.part == schedule::Part::WeightGradient);
+  // What is made for the costs of stages is made when they are known.
+  bool isSplit = options.pipeline == "greedy";
+  int64_t count = options.stageLayers.empty() ? pipelinePlaces() * options.chunks
+                                              : options.stageLayers.size();
+  if (!isSplit) {
+    FailureOr<schedule::Schedule> made = makeSchedule();
+    if (failed(made))
+      return failure();
+    count = made->stages();
+    for (const auto &line : made->ranks)
+      for (const schedule::Action &action : line)
+        for (const schedule::Task &task : {action.task, action.other})
+          isSplit |=
+              task.stage >= 0 && (task.part == schedule::Part::InputGradient ||
+                                  task.part == schedule::Part::WeightGradient);
+  }
   std::string layers;
-  for (int64_t count : options.stageLayers)
-    layers += (layers.empty() ? " layers=" : ",") + std::to_string(count);
-  return runPasses("stages", Twine("pipe-cut-stages{stages=") +
-                                 Twine(plan->stages()) +
+  for (int64_t number : options.stageLayers)
+    layers += (layers.empty() ? " layers=" : ",") + std::to_string(number);
+  return runPasses("stages", Twine("pipe-cut-stages{stages=") + Twine(count) +
                                  " split=" + (isSplit ? "true" : "false") +
                                  layers + "},symbol-dce,canonicalize");
+}
+
+stages::ScheduleOptions Compilation::scheduleOptions() {
+  stages::ScheduleOptions schedule{options.pipeline, options.chunks};
+  if (options.memoryLimit >= 0)
+    schedule.memoryLimit = options.memoryLimit;
+  return schedule;
 }
 
 /// The program of each rank of the pipeline.
 LogicalResult Compilation::makePrograms() {
   if (pipelinePlaces() < 2)
     return success();
+  std::string name = options.pipeline;
+  if (!phases.isSkipping()) {
+    FailureOr<stages::StepPlan> made =
+        stages::planStep(module, scheduleOptions());
+    if (failed(made))
+      return failure();
+    plan = std::move(*made);
+    // Costs are not the same behind what comes now.
+    if (name == "greedy") {
+      name = "module";
+      module->setAttr(
+          exec::kScheduleAttr,
+          StringAttr::get(module.getContext(),
+                          schedule::printText(plan->schedule, true)));
+    }
+  }
   bool isFused = options.codegen.optLevel > 0;
-  return runPasses("programs",
-                   Twine(isFused ? "nn-accumulate-in-layers,symbol-dce," : "") +
-                       "pipe-make-programs{schedule='" + options.pipeline +
-                       "' chunks=" + Twine(options.chunks) + "},symbol-dce");
+  if (failed(runPasses(
+          "programs",
+          Twine(isFused ? "nn-accumulate-in-layers,symbol-dce," : "") +
+              "pipe-make-programs{schedule='" + name +
+              "' chunks=" + Twine(options.chunks) + "},symbol-dce")))
+    return failure();
+  if (explains && !phases.isSkipping())
+    collectives = explainPlaces(module, "step", std::move(collectives), link);
+  return success();
+}
+
+/// Floor 4, as text.
+LogicalResult Compilation::writeSchedule(StringRef path) {
+  std::string text;
+  if (options.emit == Floor::Schedule) {
+    text = schedule::printText(plan->schedule, true);
+  } else {
+    bool communicates = options.emit == Floor::ScheduleCSVComm;
+    llvm::Expected<std::string> csv = schedule::printCSV(
+        communicates ? plan->lowered : plan->schedule, communicates);
+    if (!csv)
+      return module.emitError("cannot be written as CSV: ")
+             << llvm::toString(csv.takeError());
+    text = std::move(*csv);
+  }
+  return writeBytes(path, text);
 }
 
 /// Floor 1 to floor 2.
@@ -258,9 +321,12 @@ LogicalResult Compilation::makeDevice() {
       failed(runPasses("partition",
                        "dist-partition{strict=" + Twine(options.strict) +
                            "},symbol-dce,canonicalize,cse,dist-verify")) ||
-      failed(runPasses("collectives", "dist-optimize{bucket-bytes=" +
-                                          Twine(options.bucketBytes) +
-                                          "},canonicalize,dist-verify")))
+      failed(runPasses("collectives",
+                       "dist-optimize{bucket-bytes=" +
+                           Twine(options.bucketBytes) + "},canonicalize," +
+                           // They are counted one by one behind.
+                           (pipelinePlaces() > 1 ? "cse," : "") +
+                           "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();
@@ -360,8 +426,7 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
 
 /// What a step sends and, now that it is placed, what it holds; `whole` is what
 /// it would on one device.
-LogicalResult Compilation::explain(llvm::json::Array collectives,
-                                   llvm::json::Array conflicts,
+LogicalResult Compilation::explain(llvm::json::Array conflicts,
                                    llvm::json::Object whole) {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
@@ -407,8 +472,48 @@ LogicalResult Compilation::explain(llvm::json::Array collectives,
   return success();
 }
 
-/// Floor 3 to the placed program.
-LogicalResult Compilation::makeExec() {
+/// Whether each device has room for a step, now that it is placed.
+LogicalResult Compilation::checkMemory() {
+  if (options.memoryLimit < 0)
+    return success();
+  FailureOr<llvm::json::Object> entries = describeEntries(module);
+  if (failed(entries))
+    return failure();
+  const llvm::json::Object *step =
+      entries->getObject("entries")->getObject("step");
+  if (!step)
+    return success();
+  auto check = [&](const llvm::json::Object *entry, const Twine &who) {
+    std::string kinds;
+    int64_t all = 0;
+    for (auto &[kind, bytes] : explainMemory(*entries, entry)) {
+      all += *bytes.getAsInteger();
+      if (*bytes.getAsInteger())
+        kinds += (kinds.empty() ? "" : ", ") + kind.str() + " " +
+                 std::to_string(*bytes.getAsInteger());
+    }
+    if (all <= options.memoryLimit)
+      return success();
+    return LogicalResult(
+        module.emitError("needs ")
+        << all << " bytes on " << who.str() << " (" << kinds
+        << "), more than --memory-limit=" << options.memoryLimit
+        << "; expected more microbatches, more devices, --recompute, --zero, "
+           "or a limit of at least "
+        << all);
+  };
+  const llvm::json::Array *stages = step->getArray("stages");
+  if (!stages)
+    return check(step, "each device");
+  for (auto [place, stage] : llvm::enumerate(*stages))
+    if (failed(check(stage.getAsObject(),
+                     "the devices at place " + Twine(place) + " of pp")))
+      return failure();
+  return success();
+}
+
+/// Floor 3 without its mesh.
+LogicalResult Compilation::makeTransfers() {
   if (failed(runPasses("transfers", "dist-to-nn,canonicalize,cse")))
     return failure();
   module->removeAttr(kDeviceAttr);
@@ -422,7 +527,12 @@ LogicalResult Compilation::makeExec() {
       failed(runPasses("reductions", "nn-decompose{ops=route},"
                                      "func.func(cpu-split-reductions)")))
     return failure();
-  if (failed(makePrograms()))
+  return success();
+}
+
+/// From there to the placed program.
+LogicalResult Compilation::makeExec() {
+  if (failed(makeTransfers()) || failed(makePrograms()))
     return failure();
   if (options.codegen.optLevel > 0 &&
       failed(runPasses("fuse",
@@ -433,7 +543,8 @@ LogicalResult Compilation::makeExec() {
   return failure(
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
-      failed(runPasses("place", "exec-place")) || failed(phases.at("placed")));
+      failed(runPasses("place", "exec-place")) || failed(phases.at("placed")) ||
+      (!phases.isSkipping() && failed(checkMemory())));
 }
 
 /// Moves the kernels of `module` into nested modules of the result, a few in
@@ -925,7 +1036,7 @@ LogicalResult Compilation::run(StringRef path) {
                           "or this dist.mesh");
   if (failed(checkShardingOptions(floor)))
     return failure();
-  bool explains = options.explain != CompileOptions::Explain::No;
+  explains = options.explain != CompileOptions::Explain::No;
   if (!options.why.empty() &&
       (floor > Floor::Step || options.emit < Floor::Device ||
        (options.mesh.empty() && !dist::getMesh(module))))
@@ -968,21 +1079,22 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (options.emit == Floor::Step)
     return writeText(path);
-  if (options.emit == Floor::Schedule || options.emit == Floor::ScheduleCSV) {
-    if (pipelinePlaces() < 2)
-      return module.emitError("has no pipeline to schedule, expected --mesh "
-                              "with pp, such as --mesh=pp=2");
-    FailureOr<schedule::Schedule> plan = makeSchedule();
-    if (failed(plan))
+  bool isSchedule = options.emit >= Floor::Schedule &&
+                    options.emit <= Floor::ScheduleCSVComm;
+  if (isSchedule && pipelinePlaces() < 2)
+    return module.emitError("has no pipeline to schedule, expected --mesh "
+                            "with pp, such as --mesh=pp=2");
+  // Costs and transfers are those of a device; recipes are known here.
+  bool needsDevice = options.pipeline == "greedy" ||
+                     options.emit == Floor::ScheduleCSVComm;
+  if (isSchedule && !needsDevice) {
+    FailureOr<schedule::Schedule> made = makeSchedule();
+    if (failed(made))
       return failure();
-    if (options.emit == Floor::Schedule)
-      return writeBytes(path, schedule::printText(*plan, true));
-    llvm::Expected<std::string> csv = schedule::printCSV(*plan, false);
-    if (!csv)
-      return module.emitError(llvm::toString(csv.takeError()));
-    return writeBytes(path, *csv);
+    plan = stages::StepPlan{{}, *made, *made};
+    return writeSchedule(path);
   }
-  llvm::json::Array collectives, conflicts;
+  llvm::json::Array conflicts;
   llvm::json::Object whole;
   // What a device's share is a share of. A body that is written for a device
   // has no program of one.
@@ -1009,18 +1121,35 @@ LogicalResult Compilation::run(StringRef path) {
       return module.emitError(
           "has no training step to explain; --explain needs a model with "
           "@loss");
+    if (pipelinePlaces() > 1) {
+      numberCollectives(module);
+      for (auto axis : dist::getMesh(module)
+                           .getAxes()
+                           .getAsRange<dist::MeshAxisAttr>())
+        if (axis.getName() == "pp")
+          link = dist::getLinkSpeed(axis);
+    }
     collectives = sharding::explainCollectives(step);
     conflicts = sharding::explainConflicts(step);
   }
   if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
     return failure();
+  if (isSchedule) {
+    if (failed(makeTransfers()))
+      return failure();
+    FailureOr<stages::StepPlan> made =
+        stages::planStep(module, scheduleOptions());
+    if (failed(made))
+      return failure();
+    plan = std::move(*made);
+    return writeSchedule(path);
+  }
   // An explanation tells of memory, too, which is known where it is placed.
   if (options.emit == Floor::Device && !explains)
     return success();
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
-  if (explains && failed(explain(std::move(collectives), std::move(conflicts),
-                                 std::move(whole))))
+  if (explains && failed(explain(std::move(conflicts), std::move(whole))))
     return failure();
   if (options.emit == Floor::Device || path.empty())
     return success();

@@ -29,9 +29,11 @@ enum class Floor {
   Model,
   Step,
   Device,
-  /// The compute actions of each rank of the pipeline, as text and as CSV.
+  /// The compute actions of each rank of the pipeline, as text and as CSV; as
+  /// CSV with communication.
   Schedule,
   ScheduleCSV,
+  ScheduleCSVComm,
   Exec,
   LLVM,
   Object,
@@ -63,6 +65,8 @@ struct CompileOptions {
   bool isPipelineGiven = false;
   /// How many layers each stage has; empty: by cost.
   std::vector<int64_t> stageLayers;
+  /// The most bytes of a device that a step may need; -1: any.
+  int64_t memoryLimit = -1;
   /// Parameters of fewer bytes are not sharded by ZeRO.
   int64_t zeroMinBytes = 0;
   /// Whether ZeRO-3 gathers weights `again` for each use, or once a step

@@ -2,6 +2,7 @@
 
 #include "passes/stages/Plan.h"
 #include "passes/pipeline/schedule/Generate.h"
+#include "passes/pipeline/schedule/Greedy.h"
 #include "passes/pipeline/schedule/Lower.h"
 #include "passes/pipeline/schedule/Text.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -30,6 +31,20 @@ llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
         name.str().c_str(), read->size(), read->microbatches, ranks,
         microbatches);
   return read;
+}
+
+llvm::Expected<Schedule> stages::makeGreedySchedule(const Pipeline &pipeline,
+                                                    int32_t ranks,
+                                                    int32_t microbatches,
+                                                    int64_t memoryLimit) {
+  GreedyOptions options;
+  options.ranks = ranks;
+  options.microbatches = microbatches;
+  options.memoryLimit = memoryLimit;
+  llvm::Expected<GreedyResult> made = makeGreedy(pipeline, options);
+  if (!made)
+    return made.takeError();
+  return std::move(made->schedule);
 }
 
 /// The stages one after the other, each forward once.

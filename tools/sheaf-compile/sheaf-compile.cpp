@@ -48,6 +48,8 @@ static cl::opt<Floor> emit(
                    "floor 4, what each rank of the pipeline computes when"),
         clEnumValN(Floor::ScheduleCSV, "schedule=csv",
                    "the same as CSV of PyTorch's pipelining"),
+        clEnumValN(Floor::ScheduleCSVComm, "schedule=csv-comm",
+                   "with sends and receives"),
         clEnumValN(Floor::Exec, "exec",
                    "floor 5, the placed program on buffers"),
         clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
@@ -104,12 +106,18 @@ static cl::opt<bool> sequenceParallel(
 static cl::opt<std::string> pipeline(
     "pipeline",
     cl::desc("Schedule of the stages over the axis pp: gpipe (default), 1f1b, "
-             "interleaved, bfs, zb-h1, zb-h2, zbv, dualpipev, or file:F"),
+             "interleaved, bfs, zb-h1, zb-h2, zbv, dualpipev, greedy (made for "
+             "what the stages cost), or file:F"),
     cl::value_desc("NAME"), cl::init("gpipe"), cl::cat(category));
 static cl::opt<int64_t>
     chunks("chunks",
-           cl::desc("Stages of each rank, of interleaved and bfs (2)"),
+           cl::desc("Stages of each rank, of interleaved, bfs and greedy (2)"),
            cl::value_desc("V"), cl::init(2), cl::cat(category));
+static cl::opt<int64_t> memoryLimit(
+    "memory-limit",
+    cl::desc("Refuse a step that needs more bytes on a device, and let greedy "
+             "keep to it"),
+    cl::value_desc("BYTES"), cl::init(-1), cl::cat(category));
 static cl::list<int64_t> stageLayers(
     "stage-layers",
     cl::desc("How many layers each stage of the pipeline has (by cost)"),
@@ -419,10 +427,14 @@ int main(int argc, char **argv) {
                             chunks.getNumOccurrences() ||
                             stageLayers.getNumOccurrences();
   if (!llvm::is_contained(sheaf::schedule::recipeNames(), pipeline) &&
-      !llvm::StringRef(pipeline).starts_with("file:"))
+      pipeline != "greedy" && !llvm::StringRef(pipeline).starts_with("file:"))
     return fail(llvm::Twine("unknown --pipeline=") + pipeline + ", expected " +
                 llvm::join(sheaf::schedule::recipeNames(), ", ") +
-                " or file:F");
+                ", greedy or file:F");
+  if (memoryLimit.getNumOccurrences() && memoryLimit < 0)
+    return fail("--memory-limit is " + llvm::Twine(memoryLimit) +
+                ", expected bytes, 0 or more");
+  options.memoryLimit = memoryLimit;
   if (chunks < 1)
     return fail("--chunks must be at least 1");
   options.chunks = chunks;
