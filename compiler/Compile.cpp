@@ -17,6 +17,7 @@
 #include "passes/pipeline/schedule/Verify.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
+#include "passes/stages/Passes.h"
 #include "passes/stages/Plan.h"
 #include "passes/step/Flops.h"
 #include "runtime/include/sheaf/abi.h"
@@ -59,6 +60,8 @@ private:
   bool isModel = true;
   llvm::json::Object manifest;
   std::string modelBytecode;
+  /// How many layers each stage has, by option or by marks in the model.
+  std::vector<int64_t> stageLayers;
   /// What a step sends, where that is to be explained.
   llvm::json::Array collectives;
   bool explains = false;
@@ -82,6 +85,7 @@ private:
   /// that make what they run; 1 where there is none.
   int64_t pipelinePlaces();
   FailureOr<schedule::Schedule> makeSchedule();
+  LogicalResult readStageMarks();
   LogicalResult cutStages();
   stages::ScheduleOptions scheduleOptions();
   LogicalResult makePrograms();
@@ -96,6 +100,7 @@ private:
   LogicalResult makeTransfers();
   LogicalResult makeExec();
   LogicalResult checkMemory();
+  LogicalResult statePeaks();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
   LogicalResult writeText(ModuleOp root, StringRef path);
@@ -135,6 +140,55 @@ FailureOr<schedule::Schedule> Compilation::makeSchedule() {
   return *plan;
 }
 
+/// How many layers each stage has, where `pipe.stage` on the calls of layers in
+/// @loss says to which they go.
+LogicalResult Compilation::readStageMarks() {
+  stageLayers = options.stageLayers;
+  auto loss = module.lookupSymbol<func::FuncOp>("loss");
+  if (pipelinePlaces() < 2 || !loss)
+    return success();
+  SymbolTable symbols(module);
+  std::vector<int64_t> counts;
+  func::CallOp marked, unmarked;
+  for (auto call : loss.getOps<func::CallOp>()) {
+    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (!callee || !callee->hasAttr(nn::kLayerAttr))
+      continue;
+    Attribute mark = call->getAttr(kStageAttr);
+    if (!mark) {
+      unmarked = call;
+      continue;
+    }
+    auto stage = dyn_cast<IntegerAttr>(mark);
+    if (!stage || stage.getInt() < 0 || stage.getInt() >= (1 << 20))
+      return call.emitOpError("has ") << kStageAttr << " = " << mark
+                                      << ", expected the number of a stage";
+    if (stage.getInt() + 1 < static_cast<int64_t>(counts.size()))
+      return call.emitOpError("is marked for stage ")
+             << stage.getInt() << " behind a layer of stage "
+             << counts.size() - 1
+             << ", expected layers on stages in their order";
+    counts.resize(stage.getInt() + 1);
+    ++counts.back();
+    marked = call;
+  }
+  if (!marked)
+    return success();
+  if (unmarked) {
+    InFlightDiagnostic error =
+        unmarked.emitOpError("is a layer without ")
+        << kStageAttr << ", expected one on every layer or on none";
+    error.attachNote(marked.getLoc()) << "this one has it";
+    return error;
+  }
+  if (!stageLayers.empty())
+    return marked.emitOpError("is marked for a stage, and --stage-layers or "
+                              "--stage-layout tells of stages, too, expected "
+                              "one of the two");
+  stageLayers = std::move(counts);
+  return success();
+}
+
 /// The step with its microbatch body in stage parts.
 LogicalResult Compilation::cutStages() {
   if (pipelinePlaces() < 2)
@@ -146,8 +200,8 @@ LogicalResult Compilation::cutStages() {
               "or dp and tp alone";
   // What is made for the costs of stages is made when they are known.
   bool isSplit = options.pipeline == "greedy";
-  int64_t count = options.stageLayers.empty() ? pipelinePlaces() * options.chunks
-                                              : options.stageLayers.size();
+  int64_t count = stageLayers.empty() ? pipelinePlaces() * options.chunks
+                                      : stageLayers.size();
   if (!isSplit) {
     FailureOr<schedule::Schedule> made = makeSchedule();
     if (failed(made))
@@ -161,11 +215,13 @@ LogicalResult Compilation::cutStages() {
                                   task.part == schedule::Part::WeightGradient);
   }
   std::string layers;
-  for (int64_t number : options.stageLayers)
+  for (int64_t number : stageLayers)
     layers += (layers.empty() ? " layers=" : ",") + std::to_string(number);
   return runPasses("stages", Twine("pipe-cut-stages{stages=") + Twine(count) +
                                  " split=" + (isSplit ? "true" : "false") +
-                                 layers + "},symbol-dce,canonicalize");
+                                 layers +
+                                 " embedding=" + Twine(options.embeddingStage) +
+                                 "},symbol-dce,canonicalize");
 }
 
 stages::ScheduleOptions Compilation::scheduleOptions() {
@@ -226,6 +282,8 @@ LogicalResult Compilation::writeSchedule(StringRef path) {
 
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
+  if (failed(readStageMarks()))
+    return failure();
   if (!isTraining()) {
     if (options.differentiate) {
       std::string names;
@@ -380,6 +438,23 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
                        manifest.getObject("entries")->getObject(name));
 }
 
+/// Gives what is stated of each place along a pipeline: the most bytes of a
+/// step, and where it needs them.
+static void
+eachPeak(const llvm::json::Object &manifest,
+         llvm::function_ref<void(int64_t, int64_t, StringRef)> take) {
+  const llvm::json::Object *step =
+      manifest.getObject("entries")->getObject("step");
+  const llvm::json::Array *places = step ? step->getArray("stages") : nullptr;
+  if (!places)
+    return;
+  for (auto [place, value] : llvm::enumerate(*places))
+    if (std::optional<int64_t> bytes =
+            value.getAsObject()->getInteger("peak_bytes"))
+      take(place, *bytes,
+           value.getAsObject()->getString("peak_action").value_or(""));
+}
+
 /// Without its shardings a program is that of one device.
 static void forgetShardings(ModuleOp module) {
   module->walk([](Operation *op) {
@@ -410,6 +485,7 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
   whole.mesh.clear();
   whole.dumpPhasesTo.clear();
   whole.printFusion = false;
+  whole.memoryLimit = -1;
   // What others attached sees the program that was asked for, and that once.
   whole.attached.clear();
   whole.runsPluginPasses = false;
@@ -440,6 +516,13 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
                            {"memory", std::move(memory)}};
     if (!whole.empty())
       all["memory_one_device"] = std::move(whole);
+    llvm::json::Array peaks;
+    eachPeak(*entries, [&](int64_t place, int64_t bytes, StringRef action) {
+      peaks.push_back(llvm::json::Object{
+          {"place", place}, {"bytes", bytes}, {"action", action}});
+    });
+    if (!peaks.empty())
+      all["peaks"] = std::move(peaks);
     llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(all)))
                  << "\n";
     return success();
@@ -469,6 +552,10 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
       line(kind, bytes);
   std::pair<int64_t, int64_t> all = sum;
   line("in all", all);
+  eachPeak(*entries, [&](int64_t place, int64_t bytes, StringRef action) {
+    llvm::outs() << "place " << place << " of pp: at most " << bytes
+                 << " bytes, at " << action << "\n";
+  });
   return success();
 }
 
@@ -484,14 +571,18 @@ LogicalResult Compilation::checkMemory() {
   if (!step)
     return success();
   auto check = [&](const llvm::json::Object *entry, const Twine &who) {
-    std::string kinds;
+    std::map<std::string, int64_t> sorted;
     int64_t all = 0;
-    for (auto &[kind, bytes] : explainMemory(*entries, entry)) {
+    llvm::json::Object memory = explainMemory(*entries, entry);
+    for (auto &[kind, bytes] : memory) {
       all += *bytes.getAsInteger();
-      if (*bytes.getAsInteger())
-        kinds += (kinds.empty() ? "" : ", ") + kind.str() + " " +
-                 std::to_string(*bytes.getAsInteger());
+      sorted[kind.str()] = *bytes.getAsInteger();
     }
+    std::string kinds;
+    for (auto &[kind, bytes] : sorted)
+      if (bytes > 0)
+        kinds += (kinds.empty() ? "" : ", ") + kind + " " +
+                 std::to_string(bytes);
     if (all <= options.memoryLimit)
       return success();
     return LogicalResult(
@@ -509,6 +600,93 @@ LogicalResult Compilation::checkMemory() {
     if (failed(check(stage.getAsObject(),
                      "the devices at place " + Twine(place) + " of pp")))
       return failure();
+  return success();
+}
+
+/// Says on the placed programs of a pipeline what a rank needs at most, and
+/// where: what the verifier of schedules counts for the parts as they are now.
+LogicalResult Compilation::statePeaks() {
+  if (!plan)
+    return success();
+  FailureOr<llvm::json::Object> entries = describeEntries(module);
+  if (failed(entries))
+    return failure();
+  const llvm::json::Object *step =
+      entries->getObject("entries")->getObject("step");
+  const llvm::json::Array *places = step ? step->getArray("stages") : nullptr;
+  if (!places)
+    return success();
+  schedule::Pipeline pipeline = plan->pipeline;
+  for (schedule::Value &value : pipeline.values)
+    value.bytes = exec::alignUp(value.bytes);
+  for (auto [stage, sum] : llvm::zip_equal(pipeline.stages, plan->sumBytes)) {
+    stage.residentBytes = exec::alignUp(sum);
+    stage.temporaryBytes = 0;
+    stage.partBytes = {};
+  }
+  std::map<std::string, schedule::Action> actions;
+  for (const auto &line : plan->schedule.ranks)
+    for (const schedule::Action &action : line)
+      actions[action.str()] = action;
+  SmallVector<func::FuncOp> programs(places->size());
+  SmallVector<int64_t> arenas, persistent;
+  SymbolTable symbols(module);
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    auto at = function->getAttrOfType<ArrayAttr>(exec::kPlaceAttr);
+    if (!at || cast<StringAttr>(at[0]).getValue() != "step")
+      continue;
+    programs[cast<IntegerAttr>(at[1]).getInt()] = function;
+    function.walk([&](exec::CallOp call) {
+      auto name = call->getAttrOfType<StringAttr>(exec::kActionAttr);
+      auto action = name ? actions.find(name.str()) : actions.end();
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      auto scratch = callee ? callee->getAttrOfType<IntegerAttr>(
+                                  exec::kScratchAttr)
+                            : IntegerAttr();
+      if (action == actions.end() || !scratch)
+        return;
+      for (const schedule::Task &task :
+           {action->second.task, action->second.other})
+        if (task.stage >= 0) {
+          int64_t &bytes = pipeline.stages[task.stage]
+                               .partBytes[static_cast<size_t>(task.part)];
+          bytes = std::max(bytes, scratch.getInt());
+        }
+    });
+  }
+  for (auto [place, value] : llvm::enumerate(*places)) {
+    const llvm::json::Object *entry = value.getAsObject();
+    int64_t all = 0;
+    llvm::json::Object memory = explainMemory(*entries, entry);
+    for (auto &[kind, bytes] : memory)
+      all += *bytes.getAsInteger();
+    arenas.push_back(entry->getInteger("arena_bytes").value_or(0));
+    persistent.push_back(all - arenas.back());
+    for (auto [stage, rank] : llvm::enumerate(plan->schedule.rankOf))
+      if (rank == static_cast<int32_t>(place)) {
+        pipeline.stages[stage].residentBytes += persistent.back();
+        break;
+      }
+  }
+  schedule::Verification verified = schedule::verify(pipeline, plan->lowered);
+  if (verified.problem)
+    return module.emitError("has a schedule that does not run: ")
+           << verified.problem->str();
+  Builder builder(module.getContext());
+  for (auto [place, program] : llvm::enumerate(programs)) {
+    if (!program || place >= verified.peaks.size())
+      continue;
+    const schedule::Peak &peak = verified.peaks[place];
+    // Buffers have places, between which a little is unused.
+    int64_t bytes =
+        std::max(peak.bytes, persistent[place] + arenas[place]);
+    program->setAttr(exec::kPeakAttr, builder.getI64IntegerAttr(bytes));
+    if (peak.action >= 0)
+      program->setAttr(
+          exec::kPeakActionAttr,
+          builder.getStringAttr(
+              plan->lowered.ranks[place][peak.action].str()));
+  }
   return success();
 }
 
@@ -544,7 +722,7 @@ LogicalResult Compilation::makeExec() {
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
       failed(runPasses("place", "exec-place")) || failed(phases.at("placed")) ||
-      (!phases.isSkipping() && failed(checkMemory())));
+      (!phases.isSkipping() && (failed(checkMemory()) || failed(statePeaks()))));
 }
 
 /// Moves the kernels of `module` into nested modules of the result, a few in
@@ -962,9 +1140,10 @@ void Compilation::annotate() {
 
 LogicalResult Compilation::checkShardingOptions(Floor floor) {
   if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
-    return module.emitError("has no pipeline, which --pipeline, --chunks or "
-                            "--stage-layers would tell what to do: expected "
-                            "--mesh with pp, such as --mesh=pp=2");
+    return module.emitError("has no pipeline, which --pipeline, --chunks, "
+                            "--stage-layers or --stage-layout would tell what "
+                            "to do: expected --mesh with pp, such as "
+                            "--mesh=pp=2");
   const CompileOptions defaults;
   const std::pair<StringRef, bool> given[] = {
       {"--strategy", options.strategy != defaults.strategy},

@@ -65,6 +65,8 @@ struct CompileOptions {
   bool isPipelineGiven = false;
   /// How many layers each stage has; empty: by cost.
   std::vector<int64_t> stageLayers;
+  /// The stage of the embedding; -1: the first that reads it.
+  int64_t embeddingStage = -1;
   /// The most bytes of a device that a step may need; -1: any.
   int64_t memoryLimit = -1;
   /// Parameters of fewer bytes are not sharded by ZeRO.

@@ -43,6 +43,10 @@ inline constexpr llvm::StringLiteral kScratchKindsAttr = "exec.scratch_kinds";
 /// On a placed entry: the most bytes of gathered weights that are alive at
 /// once. Not there where it gathers none.
 inline constexpr llvm::StringLiteral kGatheredAttr = "exec.gathered_bytes";
+/// On a placed entry of a pipeline: the most bytes that a rank needs, buffers
+/// of the runtime included, and the action of the schedule where it does.
+inline constexpr llvm::StringLiteral kPeakAttr = "exec.peak_bytes";
+inline constexpr llvm::StringLiteral kPeakActionAttr = "exec.peak_action";
 /// The most that it may need, and the largest buffer of an entry: what an
 /// address can reach (the runtime refuses more).
 inline constexpr int64_t kMaxScratchBytes = int64_t(1) << 48;
@@ -64,9 +68,6 @@ inline constexpr llvm::StringLiteral kActionsAttr = "exec.actions";
 /// On a module with a pipeline: what each of its ranks computes when, as the
 /// text of a schedule.
 inline constexpr llvm::StringLiteral kScheduleAttr = "exec.schedule";
-/// Beside it: the same with its transfers, for the entry @step.
-inline constexpr llvm::StringLiteral kScheduleActionsAttr =
-    "exec.schedule_actions";
 /// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a
 /// mesh of N axes.
 inline constexpr llvm::StringLiteral kCoordinatesAttr = "exec.coordinates";

@@ -85,7 +85,7 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
   if (name == kEntryAttr)
     return verifyEntry(op, value);
   if (name == kScratchAttr || name == "exec.live_bytes" ||
-      name == kReadCountAttr) {
+      name == kReadCountAttr || name == kPeakAttr) {
     auto count = dyn_cast<IntegerAttr>(value);
     if (!count || !count.getType().isInteger(64) || count.getInt() < 0)
       return op->emitOpError() << "has " << name << " = " << value
@@ -101,7 +101,7 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
                                   "number, as [\"step\", 0]";
   }
   if ((name == kActionAttr || name == kScheduleAttr ||
-       name == kScheduleActionsAttr) &&
+       name == kPeakActionAttr) &&
       !isa<StringAttr>(value))
     return op->emitOpError()
            << "has " << name << " = " << value << ", expected a string";

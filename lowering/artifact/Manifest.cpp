@@ -153,6 +153,11 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
     if (auto gathered =
             function->getAttrOfType<IntegerAttr>(exec::kGatheredAttr))
       described["gathered_bytes"] = gathered.getInt();
+    if (auto peak = function->getAttrOfType<IntegerAttr>(exec::kPeakAttr))
+      described["peak_bytes"] = peak.getInt();
+    if (auto action =
+            function->getAttrOfType<StringAttr>(exec::kPeakActionAttr))
+      described["peak_action"] = action.getValue();
     if (!place) {
       entries[name] = std::move(described);
       continue;

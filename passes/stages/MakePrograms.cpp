@@ -123,6 +123,8 @@ public:
   /// What the stages cost and hand to each other. Reads of the schedule how
   /// many stages there are.
   schedule::Pipeline describe();
+  /// Behind that: the bytes of what each stage adds up over microbatches.
+  std::vector<int64_t> sumBytes;
   /// The schedule with its transfers.
   FailureOr<Schedule> lower();
 
@@ -292,8 +294,13 @@ schedule::Pipeline EntryPrograms::describe() {
      : key.second == schedule::Part::WeightGradient ? stage.weightGradient
                                                     : stage.inputGradient) =
         seconds;
-    stage.temporaryBytes =
-        std::max(stage.temporaryBytes, costs.temporaries(part));
+    int64_t temporaries = costs.temporaries(part);
+    stage.partBytes[static_cast<size_t>(key.second)] = temporaries;
+    if (key.second != schedule::Part::Forward) {
+      int64_t &whole =
+          stage.partBytes[static_cast<size_t>(schedule::Part::Backward)];
+      whole = std::max(whole, temporaries);
+    }
     for (const std::string &parameter : parametersOf(entry, call))
       readers[parameter].insert(key.first);
   }
@@ -307,9 +314,13 @@ schedule::Pipeline EntryPrograms::describe() {
          llvm::enumerate(entry.body->getTerminator()->getOperands())) {
       llvm::SetVector<Value> results;
       callsBehind(value, results);
-      if (!results.empty())
-        made.stages[entry.partOfCall.lookup(results[0].getDefiningOp()).first]
-            .residentBytes += stages::bytesOf(value.getType());
+      if (results.empty())
+        continue;
+      int64_t stage =
+          entry.partOfCall.lookup(results[0].getDefiningOp()).first;
+      made.stages[stage].residentBytes += stages::bytesOf(value.getType());
+      sumBytes.resize(made.stages.size());
+      sumBytes[stage] += stages::bytesOf(value.getType());
     }
   return made;
 }
@@ -1088,9 +1099,11 @@ Programs::plan(const stages::ScheduleOptions &options) {
   FailureOr<Schedule> lowered = programs.lower();
   if (failed(lowered))
     return failure();
-  schedule::Pipeline pipeline =
-      EntryPrograms(*main, schedule, axis, holders, file, symbols).describe();
-  return stages::StepPlan{std::move(pipeline), schedule, std::move(*lowered)};
+  EntryPrograms described(*main, schedule, axis, holders, file, symbols);
+  schedule::Pipeline pipeline = described.describe();
+  described.sumBytes.resize(pipeline.stages.size());
+  return stages::StepPlan{std::move(pipeline), schedule, std::move(*lowered),
+                          std::move(described.sumBytes)};
 }
 
 LogicalResult Programs::run(const stages::ScheduleOptions &options) {

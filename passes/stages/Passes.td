@@ -16,7 +16,8 @@ def PipeCutStages : Pass<"pipe-cut-stages", "::mlir::ModuleOp"> {
 
     Layers go to stages in their order: as `layers` says, or so that the stage that costs
     most costs least, where what stands before the first layer and behind the last counts
-    with the first and the last stage. docs/design/stages.md says where other ops go. An
+    with the first and the last stage. docs/design/stages.md says where other ops go; with
+    `embedding`, what reads parameters and no layer goes to that stage. An
     accumulator that collects gradients of several stages becomes one for each of them.
 
     Requires what `nn-accumulate` leaves: roles on the ops, and a loop for each entry with
@@ -65,6 +66,8 @@ def PipeCutStages : Pass<"pipe-cut-stages", "::mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", "1", "The number of stages">,
     ListOption<"layers", "layers", "int64_t",
       "How many layers each stage has; not given: by cost">,
+    Option<"embedding", "embedding", "int64_t", "-1",
+      "The stage of the embedding and its gradient; -1: the first that reads it">,
     Option<"split", "split", "bool", "false",
       "Whether the backward is cut into gradients of inputs and of weights">,
   ];

@@ -41,6 +41,9 @@ struct StepPlan {
   schedule::Pipeline pipeline;
   /// Compute actions alone, and with their transfers.
   schedule::Schedule schedule, lowered;
+  /// Of each stage, the bytes of what it adds up over microbatches, which are
+  /// among its resident bytes.
+  std::vector<int64_t> sumBytes;
 };
 
 /// For the program of one device behind `dist-to-nn`, cut by `pipe-cut-stages`:

@@ -375,6 +375,9 @@ EntryInfo parseEntry(const std::string &name, const Json &json,
   entry.arenaBytes = object.integer("arena_bytes", 0, largest);
   if (object.find("gathered_bytes"))
     entry.gatheredBytes = object.integer("gathered_bytes", 0, entry.arenaBytes);
+  if (object.find("peak_bytes"))
+    entry.peakBytes = object.integer("peak_bytes", 0, largest);
+  entry.peakAction = object.text("peak_action", "");
   if (const Json *arena = object.find("arena"); arena && !arena->empty()) {
     Object kinds(*arena, fmt::format("\"arena\" of {}", object.where));
     int64_t sum = 0;

@@ -6,6 +6,7 @@
 #include "sheaf/Training.h"
 #include "sheaf/Weights.h"
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -65,6 +66,7 @@ private:
   void reportTransfers();
   void finish(double started);
   void reportMemory();
+  void reportRanks();
 
   const RunOptions &options;
   const Artifact &artifact;
@@ -381,6 +383,31 @@ void Training::reportMemory() {
              peakWasReset ? "" : "; the peak is that of the whole process");
 }
 
+/// What each rank of a pipeline has and what was stated of it. All ranks call
+/// it; the root prints.
+void Training::reportRanks() {
+  std::array<int64_t, 3> mine = {0, program.arenaTouched(),
+                                 program.arenaBytes()};
+  for (int64_t bytes : program.bytesByKind())
+    mine[0] += bytes;
+  if (!isRoot) {
+    comm.sendBytesTo(0, mine.data(), sizeof(mine));
+    return;
+  }
+  for (int rank = 0; rank < comm.ranks(); ++rank) {
+    std::array<int64_t, 3> its = mine;
+    if (rank > 0)
+      comm.receiveBytesFrom(rank, its.data(), sizeof(its));
+    const EntryInfo &entry =
+        manifest.entry("step").at(manifest.stageOf(rank));
+    fmt::print("rank {}: {} bytes: buffers {}, arena {} of {}", rank,
+               its[0] + its[1], its[0], its[1], its[2]);
+    if (entry.peakBytes > 0)
+      fmt::print("; stated {}, at {}", entry.peakBytes, entry.peakAction);
+    fmt::print("\n");
+  }
+}
+
 void Training::reportTransfers() {
   for (const auto &[entry, counts] : comm.counts())
     for (const TransferCount &row : counts.rows)
@@ -505,6 +532,8 @@ int Training::run() {
     saveWeights(program, options.save);
   if (isRoot)
     finish(started);
+  if (options.memoryReport && done > first)
+    reportRanks();
   finishProfile(options, program.device, limits);
   if (isRoot && options.profile && done > first)
     reportTransfers();

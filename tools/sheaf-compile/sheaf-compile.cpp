@@ -11,6 +11,7 @@
 #include "mlir/Support/Timing.h"
 #include "passes/pipeline/schedule/Generate.h"
 #include "passes/sharding/Explain.h"
+#include "passes/stages/Layout.h"
 #include "support/Divisors.h"
 #include "support/Plugins.h"
 #include "support/Version.h"
@@ -122,6 +123,11 @@ static cl::list<int64_t> stageLayers(
     "stage-layers",
     cl::desc("How many layers each stage of the pipeline has (by cost)"),
     cl::value_desc("N,..."), cl::CommaSeparated, cl::cat(category));
+static cl::opt<std::string> stageLayout(
+    "stage-layout",
+    cl::desc("What each stage of the pipeline has, as in 'e l*2|l*3|l*2 h': e "
+             "embedding, l layers, h head and loss (by cost)"),
+    cl::value_desc("TEXT"), cl::cat(category));
 static cl::opt<std::string>
     context("context",
             cl::desc("How attention gets keys and values from the other "
@@ -425,7 +431,8 @@ int main(int argc, char **argv) {
   options.pipeline = pipeline;
   options.isPipelineGiven = pipeline.getNumOccurrences() ||
                             chunks.getNumOccurrences() ||
-                            stageLayers.getNumOccurrences();
+                            stageLayers.getNumOccurrences() ||
+                            stageLayout.getNumOccurrences();
   if (!llvm::is_contained(sheaf::schedule::recipeNames(), pipeline) &&
       pipeline != "greedy" && !llvm::StringRef(pipeline).starts_with("file:"))
     return fail(llvm::Twine("unknown --pipeline=") + pipeline + ", expected " +
@@ -443,6 +450,18 @@ int main(int argc, char **argv) {
       return fail("--stage-layers has " + llvm::Twine(count) +
                   ", expected 0 or more layers for each stage");
     options.stageLayers.push_back(count);
+  }
+  if (stageLayout.getNumOccurrences()) {
+    if (stageLayers.getNumOccurrences())
+      return fail("--stage-layers and --stage-layout both say which stage has "
+                  "how many layers, expected one of them");
+    llvm::Expected<sheaf::stages::Layout> layout =
+        sheaf::stages::parseLayout(stageLayout);
+    if (!layout)
+      return fail("--stage-layout=" + stageLayout + ": " +
+                  llvm::toString(layout.takeError()));
+    options.stageLayers = layout->layers;
+    options.embeddingStage = layout->embedding;
   }
   options.strategy = strategy;
   options.why = why;

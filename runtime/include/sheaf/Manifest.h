@@ -71,6 +71,10 @@ struct EntryInfo {
   /// The most bytes of weights gathered from other ranks that are in the arena
   /// at once.
   int64_t gatheredBytes = 0;
+  /// What the verifier of the pipeline's schedule states: the most bytes that a
+  /// rank needs, its buffers included (0: not known), and the action at which.
+  int64_t peakBytes = 0;
+  std::string peakAction;
   /// What the ranks of each place along the pipeline run, where they do not all
   /// run the same. Then the fields above say what all of them name together,
   /// and what the one needs that needs most.
