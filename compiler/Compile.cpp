@@ -47,7 +47,7 @@ public:
   Compilation(ModuleOp module, const CompileOptions &options,
               TimingScope &timing)
       : module(module), options(options), timing(timing),
-        phases(module, options, timing) {}
+        phases(module, options, timing), stageLayers(options.stageLayers) {}
 
   LogicalResult run(StringRef path);
 
@@ -143,7 +143,6 @@ FailureOr<schedule::Schedule> Compilation::makeSchedule() {
 /// How many layers each stage has, where `pipe.stage` on the calls of layers in
 /// @loss says to which they go.
 LogicalResult Compilation::readStageMarks() {
-  stageLayers = options.stageLayers;
   auto loss = module.lookupSymbol<func::FuncOp>("loss");
   if (pipelinePlaces() < 2 || !loss)
     return success();
@@ -282,8 +281,6 @@ LogicalResult Compilation::writeSchedule(StringRef path) {
 
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
-  if (failed(readStageMarks()))
-    return failure();
   if (!isTraining()) {
     if (options.differentiate) {
       std::string names;
@@ -308,6 +305,7 @@ LogicalResult Compilation::makeStep() {
                             : "";
     if (failed(runPasses("inline",
                          "inline{default-pipeline=},symbol-dce" + parts)) ||
+        failed(readStageMarks()) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
         failed(phases.at("gradients")) ||
@@ -1139,7 +1137,8 @@ void Compilation::annotate() {
 }
 
 LogicalResult Compilation::checkShardingOptions(Floor floor) {
-  if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
+  if (options.isPipelineGiven && pipelinePlaces() < 2 &&
+      !options.isPipelineOfOne && !options.reference)
     return module.emitError("has no pipeline, which --pipeline, --chunks, "
                             "--stage-layers or --stage-layout would tell what "
                             "to do: expected --mesh with pp, such as "

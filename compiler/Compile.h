@@ -63,6 +63,8 @@ struct CompileOptions {
   std::string pipeline = "gpipe";
   int64_t chunks = 2;
   bool isPipelineGiven = false;
+  /// The mesh has the axis pp, of one place: what is said of it is no mistake.
+  bool isPipelineOfOne = false;
   /// How many layers each stage has; empty: by cost.
   std::vector<int64_t> stageLayers;
   /// The stage of the embedding; -1: the first that reads it.

@@ -388,8 +388,8 @@ void Training::reportMemory() {
 void Training::reportRanks() {
   std::array<int64_t, 3> mine = {0, program.arenaTouched(),
                                  program.arenaBytes()};
-  for (int64_t bytes : program.bytesByKind())
-    mine[0] += bytes;
+  for (int index : program.entry("step").arguments)
+    mine[0] += manifest.buffers[index].bytes;
   if (!isRoot) {
     comm.sendBytesTo(0, mine.data(), sizeof(mine));
     return;

@@ -309,6 +309,7 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
                   "be 1"),
              false;
   options.isMeshGiven = !sizes.empty();
+  options.isPipelineOfOne = sizes.count("pp") && sizeOf("pp") == 1;
   for (llvm::StringRef axis : order)
     if (auto it = sizes.find(axis.str());
         axis != "ep" && it != sizes.end() && it->second > 1)
