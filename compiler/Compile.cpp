@@ -269,8 +269,26 @@ LogicalResult Compilation::writeSchedule(StringRef path) {
     text = schedule::printText(plan->schedule, true);
   } else {
     bool communicates = options.emit == Floor::ScheduleCSVComm;
-    llvm::Expected<std::string> csv = schedule::printCSV(
-        communicates ? plan->lowered : plan->schedule, communicates);
+    schedule::Schedule actions = communicates ? plan->lowered : plan->schedule;
+    // The CSV has no numbers of values: of each part the first that is sent.
+    std::map<std::pair<schedule::Part, int32_t>, int32_t> firstSent;
+    auto eachTransfer = [&](auto take) {
+      for (auto &line : actions.ranks)
+        for (schedule::Action &action : line)
+          if (action.isTransfer())
+            take(action,
+                 std::pair(action.task.part, action.task.stage));
+    };
+    eachTransfer([&](schedule::Action &action, auto producer) {
+      int32_t &first =
+          firstSent.try_emplace(producer, action.value).first->second;
+      first = std::min(first, action.value);
+    });
+    eachTransfer([&](schedule::Action &action, auto producer) {
+      action.value -= firstSent.at(producer);
+    });
+    llvm::Expected<std::string> csv =
+        schedule::printCSV(actions, communicates);
     if (!csv)
       return module.emitError("cannot be written as CSV: ")
              << llvm::toString(csv.takeError());

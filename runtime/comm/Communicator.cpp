@@ -496,6 +496,13 @@ int64_t Communicator::agreeMax(int64_t value) {
   return result;
 }
 
+int64_t Communicator::agreeBetweenSteps(int64_t value) {
+  limitsControl = true;
+  int64_t result = agreeMax(value);
+  limitsControl = false;
+  return result;
+}
+
 double Communicator::agreeSum(double value) {
   if (ranks() == 1)
     return value;

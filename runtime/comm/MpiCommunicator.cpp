@@ -543,7 +543,7 @@ void MpiCommunicator::sleep(uint32_t, const Transfer &transfer) {
   }
   usleep(100);
   const Mine &mine = static_cast<const Mine &>(transfer);
-  if (waitLimit > 0 && mine.collective.channel != controlChannel &&
+  if (waitLimit > 0 && isLimited(transfer) &&
       Communicator::now() - waitBegin > waitLimit) {
     std::vector<int> late, slow;
     for (const auto &in : mine.incoming)

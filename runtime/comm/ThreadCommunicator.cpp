@@ -51,6 +51,7 @@ struct alignas(64) RankState {
   const Operation *waitsIn = nullptr;          ///< under sleepMutex
   const std::vector<int> *waitsWith = nullptr; ///< under sleepMutex
   double waitsSince = 0;                       ///< under sleepMutex
+  bool isLimited = false;                      ///< under sleepMutex
 };
 
 class ThreadCommunicator;
@@ -412,6 +413,7 @@ void ThreadCommunicator::sleep(uint32_t seen, const Transfer &transfer) {
     me.waitsIn = mine.operation.get();
     me.waitsWith = &mine.group->members;
     me.waitsSince = waitBegin;
+    me.isLimited = isLimited(transfer);
     me.seen.store(seen, std::memory_order_seq_cst);
     me.asleep.store(true, std::memory_order_seq_cst);
     checkForDeadlock();
@@ -448,7 +450,7 @@ void ThreadCommunicator::watch(ThreadWorld::State &world, double limit) {
       std::lock_guard<std::mutex> sleepers(world.sleepMutex);
       for (int rank = 0; rank < world.count && late < 0; ++rank) {
         const RankState &state = world.ranks[rank];
-        if (!sleeps(state) || state.waitsFor->channel == controlChannel ||
+        if (!sleeps(state) || !state.isLimited ||
             now() - state.waitsSince < limit)
           continue;
         late = rank;

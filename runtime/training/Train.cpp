@@ -501,7 +501,7 @@ int Training::run() {
     }
     ++done;
     losses.emplace_back(record.step, record.loss);
-    signal = comm.agreeMax(stopSignal);
+    signal = comm.agreeBetweenSteps(stopSignal);
     bool last = done == steps || signal;
     if (evalData &&
         (last || (options.evalEvery > 0 && done % options.evalEvery == 0))) {

@@ -39,6 +39,9 @@ struct Group {
 /// "all-reduce".
 std::string_view collectiveName(int32_t kind);
 
+/// Channel of what the training loop sends.
+inline constexpr int32_t controlChannel = INT32_MAX;
+
 /// Send buffers of at most so many bytes are sent whole and at once.
 inline constexpr int64_t eagerBytes = 4096;
 
@@ -139,7 +142,8 @@ public:
   virtual void end() noexcept = 0;
 
   /// A transfer of an entry that is waited for longer, in seconds, is an
-  /// Error; 0: never.
+  /// Error; 0: never. What the training loop sends may take as long as a
+  /// checkpoint, but for agreeBetweenSteps.
   void limitWaits(double seconds) { waitLimit = seconds; }
   /// What marks mean, for messages; must outlive the calls of entries.
   void nameActions(const std::vector<std::string> &names) {
@@ -177,6 +181,8 @@ public:
   /// The largest value on any rank.
   int64_t agreeMax(int64_t value);
   int64_t agreeMin(int64_t value) { return -agreeMax(-value); }
+  /// As agreeMax, where all ranks have just done a step.
+  int64_t agreeBetweenSteps(int64_t value);
   double agreeSum(double value);
   /// The root's text.
   std::string broadcastText(const std::string &text);
@@ -222,6 +228,10 @@ protected:
 
   ThreadPool *pool = nullptr;
   double waitLimit = 0;
+  /// Whether a wait for a transfer may take too long.
+  bool isLimited(const Transfer &transfer) const {
+    return transfer.collective.channel != controlChannel || limitsControl;
+  }
   /// When the wait that goes on began, in seconds of now().
   double waitBegin = 0;
   /// The same clock.
@@ -231,6 +241,7 @@ private:
   std::atomic<const std::vector<std::string> *> actionNames{nullptr};
   std::atomic<int64_t> action{-1};
   std::atomic<bool> isInAction{false};
+  bool limitsControl = false;
   template <typename Body>
   void orAbandon(const Body &body);
   void check(const SheafCollective &collective, int64_t size, const void *send,
@@ -248,9 +259,6 @@ private:
   std::vector<TransferCount> *current = nullptr; // of `counted`
   const std::vector<std::string> *purposes = nullptr, *names = nullptr;
 };
-
-/// Channel of what the training loop sends.
-inline constexpr int32_t controlChannel = INT32_MAX;
 
 /// The counts as JSON, as docs/design/communicator.md says.
 std::string countsJson(const Communicator &communicator);
