@@ -199,8 +199,9 @@ LogicalResult Compilation::cutStages() {
               "or dp and tp alone";
   // What is made for the costs of stages is made when they are known.
   bool isSplit = options.pipeline == "greedy";
-  int64_t count = stageLayers.empty() ? pipelinePlaces() * options.chunks
-                                      : stageLayers.size();
+  int64_t count = stageLayers.empty()
+                      ? pipelinePlaces() * options.chunks
+                      : static_cast<int64_t>(stageLayers.size());
   if (!isSplit) {
     FailureOr<schedule::Schedule> made = makeSchedule();
     if (failed(made))
