@@ -7,12 +7,15 @@
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "dialects/Pipe/Pipe.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/pipeline/Conversion.h"
 #include "passes/pipeline/schedule/Text.h"
 #include "passes/pipeline/schedule/Verify.h"
 #include "passes/sharding/Explain.h"
@@ -26,6 +29,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 #include <map>
 
@@ -263,11 +267,54 @@ LogicalResult Compilation::makePrograms() {
   return success();
 }
 
+/// A planned step as IR of pipe.
+static OwningOpRef<ModuleOp> makePipeIR(MLIRContext *context,
+                                        const stages::StepPlan &plan) {
+  std::string text = "pipe.pipeline @step {\n";
+  llvm::raw_string_ostream os(text);
+  for (const schedule::Stage &stage : plan.pipeline.stages) {
+    int64_t temporaries = 0;
+    for (int64_t bytes : stage.partBytes)
+      temporaries = std::max(temporaries, bytes);
+    os << "pipe.stage forward " << llvm::format("%.17e", stage.forward)
+       << " input_gradient " << llvm::format("%.17e", stage.inputGradient)
+       << " weight_gradient " << llvm::format("%.17e", stage.weightGradient)
+       << " {resident_bytes = " << stage.residentBytes
+       << " : i64, temporary_bytes = " << temporaries << " : i64}\n";
+  }
+  for (auto [value, type] :
+       llvm::zip_equal(plan.pipeline.values, plan.types)) {
+    os << "pipe.value " << schedule::letterOf(value.part) << " " << value.stage
+       << " to [";
+    llvm::interleaveComma(value.uses, os, [&](const schedule::Use &use) {
+      os << "#pipe.use<" << schedule::letterOf(use.part) << " " << use.stage
+         << ">";
+    });
+    os << "] : " << type << "\n";
+  }
+  os << "}\n";
+  auto module = parseSourceString<ModuleOp>(text, ParserConfig(context));
+  if (!module)
+    return module;
+  auto pipeline = *module->getOps<pipe::PipelineOp>().begin();
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto op = pipe::ScheduleOp::create(builder, module->getLoc(), "step_schedule",
+                                     pipeline.getSymName(),
+                                     plan.lowered.microbatches);
+  op.getBody().emplaceBlock();
+  pipe::writeSchedule(op, pipeline, plan.pipeline, plan.lowered,
+                      /*withValues=*/true);
+  return module;
+}
+
 /// Floor 4, as text.
 LogicalResult Compilation::writeSchedule(StringRef path) {
   std::string text;
   if (options.emit == Floor::Schedule) {
     text = schedule::printText(plan->schedule, true);
+  } else if (options.emit == Floor::ScheduleIR) {
+    OwningOpRef<ModuleOp> made = makePipeIR(module.getContext(), *plan);
+    return made ? writeText(*made, path) : failure();
   } else {
     bool communicates = options.emit == Floor::ScheduleCSVComm;
     schedule::Schedule actions = communicates ? plan->lowered : plan->schedule;
@@ -1277,18 +1324,19 @@ LogicalResult Compilation::run(StringRef path) {
   if (options.emit == Floor::Step)
     return writeText(path);
   bool isSchedule = options.emit >= Floor::Schedule &&
-                    options.emit <= Floor::ScheduleCSVComm;
+                    options.emit <= Floor::ScheduleIR;
   if (isSchedule && pipelinePlaces() < 2)
     return module.emitError("has no pipeline to schedule, expected --mesh "
                             "with pp, such as --mesh=pp=2");
   // Costs and transfers are those of a device; recipes are known here.
   bool needsDevice = options.pipeline == "greedy" ||
-                     options.emit == Floor::ScheduleCSVComm;
+                     options.emit == Floor::ScheduleCSVComm ||
+                     options.emit == Floor::ScheduleIR;
   if (isSchedule && !needsDevice) {
     FailureOr<schedule::Schedule> made = makeSchedule();
     if (failed(made))
       return failure();
-    plan = stages::StepPlan{{}, *made, *made};
+    plan = stages::StepPlan{{}, *made, *made, {}, {}};
     return writeSchedule(path);
   }
   llvm::json::Array conflicts;

@@ -29,11 +29,12 @@ enum class Floor {
   Model,
   Step,
   Device,
-  /// The compute actions of each rank of the pipeline, as text and as CSV; as
-  /// CSV with communication.
+  /// The compute actions of each rank of the pipeline, as text and as CSV; with
+  /// communication, as CSV and as IR.
   Schedule,
   ScheduleCSV,
   ScheduleCSVComm,
+  ScheduleIR,
   Exec,
   LLVM,
   Object,

@@ -76,7 +76,7 @@ struct Entry {
 class Programs {
 public:
   Programs(ModuleOp module, Axis axis)
-      : module(module), axis(axis), symbols(module) {}
+      : module(module), axis(axis), symbols(module), joiner(symbols) {}
   LogicalResult run(const stages::ScheduleOptions &options);
   /// Changes nothing.
   FailureOr<stages::StepPlan> plan(const stages::ScheduleOptions &options);
@@ -85,6 +85,8 @@ private:
   ModuleOp module;
   Axis axis;
   SymbolTable symbols;
+  /// Entries share what it makes.
+  stages::Joiner joiner;
   SmallVector<Entry> entries;
   Schedule schedule;
   /// Where it was read from; empty for what was made.
@@ -114,17 +116,24 @@ class EntryPrograms {
 public:
   EntryPrograms(Entry &entry, const Schedule &schedule, Axis axis,
                 const std::map<std::string, Places> &holders, StringRef file,
-                SymbolTable &symbols)
+                SymbolTable &symbols, stages::Joiner &joiner)
       : entry(entry), schedule(schedule), axis(axis), holders(holders),
-        file(file), symbols(symbols), joiner(symbols),
-        function(entry.function), all(axis.size, true) {}
+        file(file), symbols(symbols), joiner(joiner), function(entry.function),
+        all(axis.size, true) {}
 
   LogicalResult run();
   /// What the stages cost and hand to each other. Reads of the schedule how
   /// many stages there are.
   schedule::Pipeline describe();
-  /// Behind that: the bytes of what each stage adds up over microbatches.
+  /// Behind that: the bytes of what each stage adds up over microbatches, and
+  /// the types of the values.
   std::vector<int64_t> sumBytes;
+  std::vector<Type> types() {
+    std::vector<Type> all;
+    for (Value value : values)
+      all.push_back(value.getType());
+    return all;
+  }
   /// The schedule with its transfers.
   FailureOr<Schedule> lower();
 
@@ -136,7 +145,7 @@ private:
   /// Where the schedule was read from; empty for a recipe.
   StringRef file;
   SymbolTable &symbols;
-  stages::Joiner joiner;
+  stages::Joiner &joiner;
   func::FuncOp function;
   const Places all;
   /// Of stages whose backward is in halves, both in one.
@@ -1068,7 +1077,8 @@ LogicalResult Programs::prepare(const stages::ScheduleOptions &options) {
     Schedule none;
     none.rankOf.assign(stages, 0);
     return stages::makeGreedySchedule(
-        EntryPrograms(*main, none, axis, holders, "", symbols).describe(),
+        EntryPrograms(*main, none, axis, holders, "", symbols, joiner)
+            .describe(),
         places, count, options.memoryLimit);
   };
   llvm::Expected<Schedule> made = make();
@@ -1095,23 +1105,26 @@ Programs::plan(const stages::ScheduleOptions &options) {
   if (!main)
     return LogicalResult(module.emitError(
         "has no entry with a loop over microbatches to schedule"));
-  EntryPrograms programs(*main, schedule, axis, holders, file, symbols);
+  EntryPrograms programs(*main, schedule, axis, holders, file, symbols,
+                         joiner);
   FailureOr<Schedule> lowered = programs.lower();
   if (failed(lowered))
     return failure();
-  EntryPrograms described(*main, schedule, axis, holders, file, symbols);
+  EntryPrograms described(*main, schedule, axis, holders, file, symbols,
+                          joiner);
   schedule::Pipeline pipeline = described.describe();
   described.sumBytes.resize(pipeline.stages.size());
   return stages::StepPlan{std::move(pipeline), schedule, std::move(*lowered),
-                          std::move(described.sumBytes)};
+                          described.types(), std::move(described.sumBytes)};
 }
 
 LogicalResult Programs::run(const stages::ScheduleOptions &options) {
   if (failed(prepare(options)))
     return failure();
   for (Entry &entry : entries)
-    if (failed(
-            EntryPrograms(entry, schedule, axis, holders, file, symbols).run()))
+    if (failed(EntryPrograms(entry, schedule, axis, holders, file, symbols,
+                             joiner)
+                   .run()))
       return failure();
   for (Entry &entry : entries)
     entry.function.erase();

@@ -15,7 +15,8 @@
 namespace sheaf::stages {
 
 /// The compute actions of a schedule: one of the known recipes by its name, or
-/// what the file behind `file:` has. The error says what is wrong with it.
+/// what the file behind `file:` has, be it text, CSV or IR of `pipe`. The error
+/// says what is wrong with it.
 llvm::Expected<schedule::Schedule> makeSchedule(llvm::StringRef name,
                                                 int32_t ranks, int32_t chunks,
                                                 int32_t microbatches);
@@ -41,6 +42,8 @@ struct StepPlan {
   schedule::Pipeline pipeline;
   /// Compute actions alone, and with their transfers.
   schedule::Schedule schedule, lowered;
+  /// The type of each of the pipeline's values.
+  std::vector<mlir::Type> types;
   /// Of each stage, the bytes of what it adds up over microbatches, which are
   /// among its resident bytes.
   std::vector<int64_t> sumBytes;

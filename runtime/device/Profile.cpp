@@ -118,7 +118,7 @@ void Profile::mark(int64_t action) {
       std::find_if(actions.begin(), actions.end(),
                    [&](const auto &entry) { return entry.first == kind; });
   if (found == actions.end())
-    found = actions.insert(actions.end(), {kind, {}});
+    found = actions.emplace(actions.end(), kind, KernelTime());
   found->second.calls += goesOn ? 0 : 1;
   found->second.seconds += 1e-9 * (time - actionBegin);
   if (takesEvents()) {

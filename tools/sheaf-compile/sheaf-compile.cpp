@@ -51,6 +51,8 @@ static cl::opt<Floor> emit(
                    "the same as CSV of PyTorch's pipelining"),
         clEnumValN(Floor::ScheduleCSVComm, "schedule=csv-comm",
                    "with sends and receives"),
+        clEnumValN(Floor::ScheduleIR, "schedule=ir",
+                   "those, waits and frees as IR of pipe"),
         clEnumValN(Floor::Exec, "exec",
                    "floor 5, the placed program on buffers"),
         clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
