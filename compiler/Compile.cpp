@@ -1360,6 +1360,8 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (!options.why.empty())
     return success();
+  if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
+    return failure();
   if (explains) {
     auto step = module.lookupSymbol<func::FuncOp>("step");
     if (!step)
@@ -1377,8 +1379,6 @@ LogicalResult Compilation::run(StringRef path) {
     collectives = sharding::explainCollectives(step);
     conflicts = sharding::explainConflicts(step);
   }
-  if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
-    return failure();
   if (isSchedule) {
     if (failed(makeTransfers()))
       return failure();

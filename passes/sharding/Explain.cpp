@@ -236,7 +236,9 @@ struct Explanation {
     if (auto why = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr))
       for (NamedAttribute field : why) {
         StringRef name = field.getName().getValue();
-        if (auto number = dyn_cast<IntegerAttr>(field.getValue()))
+        // Of a collective that is to be found again.
+        if (auto number = dyn_cast<IntegerAttr>(field.getValue());
+            number && name == "number")
           entry[name] = number.getInt();
         if (auto text = dyn_cast<StringAttr>(field.getValue()))
           (name == "op" ? entry : reason)[name] = text.getValue();
