@@ -412,15 +412,15 @@ TEST(Communicator, HangsNameRankActionAndEdge) {
                 mesh,
                 [&](Communicator &c) {
                   begin(c);
-                  for (int i = 0; i < 3; ++i) {
+                  for (int i = 0; i < 8; ++i) {
                     if (c.rank == 0)
                       std::this_thread::sleep_for(
-                          std::chrono::milliseconds(300));
+                          std::chrono::milliseconds(250));
                     c.wait(c.start(transfer(c, 0), c.rank ? nullptr : a,
                                    c.rank ? b : nullptr));
                   }
                 },
-                0.8),
+                1.5),
             "");
 }
 
