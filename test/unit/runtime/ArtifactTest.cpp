@@ -57,7 +57,7 @@ TEST(Artifact, RefusesWhatIsNoArtifact) {
 
 TEST(Artifact, RefusesWhatItCannotRun) {
   TempDirectory directory;
-  std::string empty = R"({"abi": 3, "buffers": [], "entries": {}})";
+  std::string empty = R"({"abi": 4, "buffers": [], "entries": {}})";
   expectError([&] { Artifact a(compile(directory, source(empty, "", 9))); },
               "ABI version 9, this runtime has 3");
   expectError(
@@ -68,19 +68,19 @@ TEST(Artifact, RefusesWhatItCannotRun) {
       "sheaf_manifest_size");
   expectError(
       [&] {
-        Artifact a(compile(directory, source(R"({"abi": 3, "cpu": "future",
+        Artifact a(compile(directory, source(R"({"abi": 4, "cpu": "future",
           "cpu_features": ["sse2", "avx9000"], "buffers": [], "entries": {}})")));
       },
       "CPU features that this machine lacks: avx9000");
   expectError(
       [&] {
-        Artifact a(compile(directory, source(R"({"abi": 3,
+        Artifact a(compile(directory, source(R"({"abi": 4,
           "target": "cuda:sm_90", "buffers": [], "entries": {}})")));
       },
       "target 'cuda:sm_90'");
   expectError(
       [&] {
-        Artifact a(compile(directory, source(R"({"abi": 3, "buffers": [],
+        Artifact a(compile(directory, source(R"({"abi": 4, "buffers": [],
           "entries": {"f": {"symbol": "absent", "arguments": [],
           "arena_bytes": 0}}})")));
       },
@@ -95,7 +95,7 @@ TEST(Artifact, CpuFeaturesInTheCompilersSpelling) {
 
 TEST(Program, RefusesMoreMemoryThanThereIs) {
   TempDirectory directory;
-  std::string path = compile(directory, source(R"({"abi": 3,
+  std::string path = compile(directory, source(R"({"abi": 4,
       "buffers": [{"name": "x", "kind": "input", "dtype": "f32",
                    "shape": [1099511627776]}],
       "entries": {"f": {"symbol": "f", "arguments": [0],
@@ -112,7 +112,7 @@ TEST(Program, RefusesMoreMemoryThanThereIs) {
 TEST(Program, ReportsWhatAnEntryReturns) {
   TempDirectory directory;
   std::string path = compile(
-      directory, source(R"({"abi": 3, "buffers": [], "entries": {
+      directory, source(R"({"abi": 4, "buffers": [], "entries": {
           "f": {"symbol": "f", "arguments": [], "arena_bytes": 0},
           "g": {"symbol": "g", "arguments": [], "arena_bytes": 0}}})",
                         "int f(SheafContext *c) { return 42; }\n"
