@@ -178,9 +178,9 @@ LogicalResult Compilation::readStageMarks() {
   if (!marked)
     return success();
   if (unmarked) {
-    InFlightDiagnostic error =
-        unmarked.emitOpError("is a layer without ")
-        << kStageAttr << ", expected one on every layer or on none";
+    InFlightDiagnostic error = unmarked.emitOpError("is a layer without ")
+                               << kStageAttr
+                               << ", expected one on every layer or on none";
     error.attachNote(marked.getLoc()) << "this one has it";
     return error;
   }
@@ -282,8 +282,7 @@ static OwningOpRef<ModuleOp> makePipeIR(MLIRContext *context,
        << " {resident_bytes = " << stage.residentBytes
        << " : i64, temporary_bytes = " << temporaries << " : i64}\n";
   }
-  for (auto [value, type] :
-       llvm::zip_equal(plan.pipeline.values, plan.types)) {
+  for (auto [value, type] : llvm::zip_equal(plan.pipeline.values, plan.types)) {
     os << "pipe.value " << schedule::letterOf(value.part) << " " << value.stage
        << " to [";
     llvm::interleaveComma(value.uses, os, [&](const schedule::Use &use) {
@@ -324,8 +323,7 @@ LogicalResult Compilation::writeSchedule(StringRef path) {
       for (auto &line : actions.ranks)
         for (schedule::Action &action : line)
           if (action.isTransfer())
-            take(action,
-                 std::pair(action.task.part, action.task.stage));
+            take(action, std::pair(action.task.part, action.task.stage));
     };
     eachTransfer([&](schedule::Action &action, auto producer) {
       int32_t &first =
@@ -335,8 +333,7 @@ LogicalResult Compilation::writeSchedule(StringRef path) {
     eachTransfer([&](schedule::Action &action, auto producer) {
       action.value -= firstSent.at(producer);
     });
-    llvm::Expected<std::string> csv =
-        schedule::printCSV(actions, communicates);
+    llvm::Expected<std::string> csv = schedule::printCSV(actions, communicates);
     if (!csv)
       return module.emitError("cannot be written as CSV: ")
              << llvm::toString(csv.takeError());
@@ -443,12 +440,12 @@ LogicalResult Compilation::makeDevice() {
       failed(runPasses("partition",
                        "dist-partition{strict=" + Twine(options.strict) +
                            "},symbol-dce,canonicalize,cse,dist-verify")) ||
-      failed(runPasses("collectives",
-                       "dist-optimize{bucket-bytes=" +
-                           Twine(options.bucketBytes) + "},canonicalize," +
-                           // They are counted one by one behind.
-                           (pipelinePlaces() > 1 ? "cse," : "") +
-                           "dist-verify")))
+      failed(
+          runPasses("collectives",
+                    "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
+                        "},canonicalize," +
+                        // They are counted one by one behind.
+                        (pipelinePlaces() > 1 ? "cse," : "") + "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();
@@ -645,8 +642,8 @@ LogicalResult Compilation::checkMemory() {
     std::string kinds;
     for (auto &[kind, bytes] : sorted)
       if (bytes > 0)
-        kinds += (kinds.empty() ? "" : ", ") + kind + " " +
-                 std::to_string(bytes);
+        kinds +=
+            (kinds.empty() ? "" : ", ") + kind + " " + std::to_string(bytes);
     if (all <= options.memoryLimit)
       return success();
     return LogicalResult(
@@ -704,9 +701,9 @@ LogicalResult Compilation::statePeaks() {
       auto name = call->getAttrOfType<StringAttr>(exec::kActionAttr);
       auto action = name ? actions.find(name.str()) : actions.end();
       auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-      auto scratch = callee ? callee->getAttrOfType<IntegerAttr>(
-                                  exec::kScratchAttr)
-                            : IntegerAttr();
+      auto scratch =
+          callee ? callee->getAttrOfType<IntegerAttr>(exec::kScratchAttr)
+                 : IntegerAttr();
       if (action == actions.end() || !scratch)
         return;
       for (const schedule::Task &task :
@@ -742,14 +739,12 @@ LogicalResult Compilation::statePeaks() {
       continue;
     const schedule::Peak &peak = verified.peaks[place];
     // Buffers have places, between which a little is unused.
-    int64_t bytes =
-        std::max(peak.bytes, persistent[place] + arenas[place]);
+    int64_t bytes = std::max(peak.bytes, persistent[place] + arenas[place]);
     program->setAttr(exec::kPeakAttr, builder.getI64IntegerAttr(bytes));
     if (peak.action >= 0)
       program->setAttr(
           exec::kPeakActionAttr,
-          builder.getStringAttr(
-              plan->lowered.ranks[place][peak.action].str()));
+          builder.getStringAttr(plan->lowered.ranks[place][peak.action].str()));
   }
   return success();
 }
@@ -786,7 +781,8 @@ LogicalResult Compilation::makeExec() {
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
       failed(runPasses("place", "exec-place")) || failed(phases.at("placed")) ||
-      (!phases.isSkipping() && (failed(checkMemory()) || failed(statePeaks()))));
+      (!phases.isSkipping() &&
+       (failed(checkMemory()) || failed(statePeaks()))));
 }
 
 /// Moves the kernels of `module` into nested modules of the result, a few in
@@ -1323,8 +1319,8 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (options.emit == Floor::Step)
     return writeText(path);
-  bool isSchedule = options.emit >= Floor::Schedule &&
-                    options.emit <= Floor::ScheduleIR;
+  bool isSchedule =
+      options.emit >= Floor::Schedule && options.emit <= Floor::ScheduleIR;
   if (isSchedule && pipelinePlaces() < 2)
     return module.emitError("has no pipeline to schedule, expected --mesh "
                             "with pp, such as --mesh=pp=2");
@@ -1370,9 +1366,8 @@ LogicalResult Compilation::run(StringRef path) {
           "@loss");
     if (pipelinePlaces() > 1) {
       numberCollectives(module);
-      for (auto axis : dist::getMesh(module)
-                           .getAxes()
-                           .getAsRange<dist::MeshAxisAttr>())
+      for (auto axis :
+           dist::getMesh(module).getAxes().getAsRange<dist::MeshAxisAttr>())
         if (axis.getName() == "pp")
           link = dist::getLinkSpeed(axis);
     }

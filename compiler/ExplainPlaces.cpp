@@ -186,8 +186,7 @@ llvm::json::Array sheaf::explainPlaces(ModuleOp module, StringRef entry,
         {"wire_bytes", said.bytes},
         {"seconds", link.latency + said.bytes / link.bandwidth},
         {"phase", said.phase},
-        {"reason",
-         llvm::json::Object{{"kind", "stage"}, {"text", said.text}}}};
+        {"reason", llvm::json::Object{{"kind", "stage"}, {"text", said.text}}}};
     if (!said.purpose.empty())
       row["purpose"] = said.purpose;
     addRows(all, row, countAt, places);

@@ -213,9 +213,8 @@ void LoopWriter::run(int64_t mostPointers) {
   callDevice(copy, kCopy, [&]() -> SmallVector<Value> {
     return {sheafContext, operand(1), operand(0), what};
   });
-  callDevice(marks, kMark, [&]() -> SmallVector<Value> {
-    return {sheafContext, what};
-  });
+  callDevice(marks, kMark,
+             [&]() -> SmallVector<Value> { return {sheafContext, what}; });
   builder.setInsertionPointToStart(collective);
   transfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what),
            operand(0), operand(1));

@@ -430,11 +430,11 @@ llvm::json::Array sharding::totalsOf(const llvm::json::Array &collectives) {
     for (auto &[place, sum] : total.places)
       if (sum.bytes > most.bytes)
         most = sum;
-    list.push_back(llvm::json::Object{
-        {"axes", std::move(total.axes)},
-        {"count", total.all.count + most.count},
-        {"wire_bytes", total.all.bytes + most.bytes},
-        {"seconds", total.all.seconds + most.seconds}});
+    list.push_back(
+        llvm::json::Object{{"axes", std::move(total.axes)},
+                           {"count", total.all.count + most.count},
+                           {"wire_bytes", total.all.bytes + most.bytes},
+                           {"seconds", total.all.seconds + most.seconds}});
   }
   return list;
 }

@@ -40,8 +40,8 @@ llvm::SmallVector<llvm::StringRef> parametersFor(mlir::func::FuncOp function,
 llvm::json::Array explainConflicts(mlir::func::FuncOp entry);
 
 /// For each set of axes an object with axes, count, wire_bytes and seconds of a
-/// step; where places along pp differ (`places` of a row), of the one that sends
-/// most. Scalars are left out.
+/// step; where places along pp differ (`places` of a row), of the one that
+/// sends most. Scalars are left out.
 llvm::json::Array totalsOf(const llvm::json::Array &collectives);
 
 /// Whether `text` is an explanation as --explain=json writes it; else an error

@@ -10,16 +10,15 @@ using namespace sheaf;
 
 int64_t stages::bytesOf(Type type) {
   auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() *
-         ((tensor.getElementTypeBitWidth() + 7) / 8);
+  return tensor.getNumElements() * ((tensor.getElementTypeBitWidth() + 7) / 8);
 }
 
 double stages::Costs::seconds(func::FuncOp part) {
   double elements = 0;
   for (ArrayRef<Type> types : {part.getArgumentTypes(), part.getResultTypes()})
     for (Type type : types)
-      elements += static_cast<double>(
-          cast<RankedTensorType>(type).getNumElements());
+      elements +=
+          static_cast<double>(cast<RankedTensorType>(type).getNumElements());
   return countFlops(part, symbols) + 8 * elements;
 }
 

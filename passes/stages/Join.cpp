@@ -154,8 +154,7 @@ Joined Joiner::join(func::CallOp first, func::CallOp second) {
   auto firstFunction = symbols.lookup<func::FuncOp>(first.getCallee());
   auto secondFunction = symbols.lookup<func::FuncOp>(second.getCallee());
   if (!firstFunction || !secondFunction || firstFunction.isExternal() ||
-      secondFunction.isExternal() ||
-      !firstFunction.getBody().hasOneBlock() ||
+      secondFunction.isExternal() || !firstFunction.getBody().hasOneBlock() ||
       !secondFunction.getBody().hasOneBlock())
     return joined;
   joined.operands.assign(first->operand_begin(), first->operand_end());

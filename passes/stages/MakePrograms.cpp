@@ -325,8 +325,7 @@ schedule::Pipeline EntryPrograms::describe() {
       callsBehind(value, results);
       if (results.empty())
         continue;
-      int64_t stage =
-          entry.partOfCall.lookup(results[0].getDefiningOp()).first;
+      int64_t stage = entry.partOfCall.lookup(results[0].getDefiningOp()).first;
       made.stages[stage].residentBytes += stages::bytesOf(value.getType());
       sumBytes.resize(made.stages.size());
       sumBytes[stage] += stages::bytesOf(value.getType());
@@ -626,9 +625,9 @@ DictionaryAttr Program::aboutEdge(const Action &action, int32_t id) {
   int64_t from = sends ? place : action.peer, to = sends ? action.peer : place;
   return builder.getDictionaryAttr(
       {builder.getNamedAttr("axes", builder.getStrArrayAttr({"pp"})),
-       builder.getNamedAttr("name",
-                            builder.getStringAttr(all.edgeName(
-                                id, action.task.microbatch, from, to)))});
+       builder.getNamedAttr(
+           "name", builder.getStringAttr(
+                       all.edgeName(id, action.task.microbatch, from, to)))});
 }
 
 LogicalResult Program::act(const Action &action) {
@@ -899,8 +898,7 @@ void EntryPrograms::nameActions(const Schedule &lowered) {
         bool reads = false;
         for (const schedule::Use &use : pipeline.values[id].uses)
           for (const schedule::Task &task : {action.task, action.other})
-            reads |= task.stage == use.stage &&
-                     task.microbatch == microbatch &&
+            reads |= task.stage == use.stage && task.microbatch == microbatch &&
                      (task.part == use.part ||
                       (task.part == schedule::Part::Backward &&
                        use.part != schedule::Part::Forward));
@@ -921,8 +919,7 @@ std::string EntryPrograms::edgeName(int32_t id, int32_t microbatch,
   const schedule::Value &value = pipeline.values[id];
   std::string text =
       actionOf[schedule::Task{value.part, value.stage, microbatch}];
-  std::string reader =
-      readerOf[{id, microbatch, static_cast<int32_t>(to)}];
+  std::string reader = readerOf[{id, microbatch, static_cast<int32_t>(to)}];
   if (!reader.empty())
     text += " to " + reader;
   return text + ", rank " + std::to_string(from) + " to " + std::to_string(to);
@@ -1105,8 +1102,7 @@ Programs::plan(const stages::ScheduleOptions &options) {
   if (!main)
     return LogicalResult(module.emitError(
         "has no entry with a loop over microbatches to schedule"));
-  EntryPrograms programs(*main, schedule, axis, holders, file, symbols,
-                         joiner);
+  EntryPrograms programs(*main, schedule, axis, holders, file, symbols, joiner);
   FailureOr<Schedule> lowered = programs.lower();
   if (failed(lowered))
     return failure();
@@ -1122,9 +1118,9 @@ LogicalResult Programs::run(const stages::ScheduleOptions &options) {
   if (failed(prepare(options)))
     return failure();
   for (Entry &entry : entries)
-    if (failed(EntryPrograms(entry, schedule, axis, holders, file, symbols,
-                             joiner)
-                   .run()))
+    if (failed(
+            EntryPrograms(entry, schedule, axis, holders, file, symbols, joiner)
+                .run()))
       return failure();
   for (Entry &entry : entries)
     entry.function.erase();
@@ -1153,8 +1149,8 @@ static FailureOr<Axis> pipelineAxis(ModuleOp module) {
   return *axis;
 }
 
-FailureOr<stages::StepPlan>
-stages::planStep(ModuleOp module, const ScheduleOptions &options) {
+FailureOr<stages::StepPlan> stages::planStep(ModuleOp module,
+                                             const ScheduleOptions &options) {
   FailureOr<Axis> axis = pipelineAxis(module);
   if (failed(axis))
     return failure();

@@ -52,9 +52,8 @@ llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
   llvm::StringRef text = (*file)->getBuffer().ltrim();
   bool isIR = text.starts_with("module") || text.starts_with("pipe.") ||
               text.starts_with("//");
-  llvm::Expected<Schedule> read =
-      isIR ? parseIR((*file)->getBuffer(), name)
-           : parse((*file)->getBuffer(), name);
+  llvm::Expected<Schedule> read = isIR ? parseIR((*file)->getBuffer(), name)
+                                       : parse((*file)->getBuffer(), name);
   if (!read)
     return read;
   if (read->size() != ranks || read->microbatches != microbatches)

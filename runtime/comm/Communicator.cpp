@@ -100,10 +100,10 @@ std::string Communicator::standing() const {
   int64_t number = action.load(std::memory_order_relaxed);
   if (!names || number < 0 || number >= static_cast<int64_t>(names->size()))
     return "";
-  return fmt::format(
-      " {} action {}",
-      isInAction.load(std::memory_order_relaxed) ? "in" : "behind",
-      (*names)[number]);
+  return fmt::format(" {} action {}",
+                     isInAction.load(std::memory_order_relaxed) ? "in"
+                                                                : "behind",
+                     (*names)[number]);
 }
 
 std::string_view sheaf::collectiveName(int32_t kind) { return kindNames[kind]; }

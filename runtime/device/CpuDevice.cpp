@@ -191,10 +191,9 @@ const SheafCommunicator *CpuDevice::communicatorFunctions() {
 }
 
 const SheafDevice *CpuDevice::functions() {
-  static const SheafDevice device = {CpuFunctions::launch, CpuFunctions::matmul,
-                                     CpuFunctions::copy, CpuFunctions::zero,
-                                     CpuFunctions::groupedMatmul,
-                                     CpuFunctions::mark};
+  static const SheafDevice device = {
+      CpuFunctions::launch, CpuFunctions::matmul,        CpuFunctions::copy,
+      CpuFunctions::zero,   CpuFunctions::groupedMatmul, CpuFunctions::mark};
   return &device;
 }
 

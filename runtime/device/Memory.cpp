@@ -9,9 +9,9 @@
 #include <limits>
 #include <string>
 #include <sys/mman.h>
-#include <vector>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace sheaf;
 

@@ -137,9 +137,8 @@ void Profile::mark(int64_t action) {
 void Profile::started(int64_t handle, const SheafCollective &collective) {
   if (!traced)
     return;
-  int64_t bytes =
-      collective.elements *
-      elementSize(static_cast<SheafType>(collective.type)),
+  int64_t bytes = collective.elements *
+                  elementSize(static_cast<SheafType>(collective.type)),
           time = now();
   open[handle] = {collective.id, collective.kind, bytes};
   if (takesEvents())
@@ -331,8 +330,7 @@ std::string Profile::trace(int rank, int64_t zero) const {
       json["cat"] = "action";
     } else if (event.track == transferTrack()) {
       bool isWait = event.kind < 0;
-      std::string name(
-          collectiveName(isWait ? -1 - event.kind : event.kind));
+      std::string name(collectiveName(isWait ? -1 - event.kind : event.kind));
       bool isKnown =
           event.index >= 0 &&
           event.index < static_cast<int64_t>(manifest.collectives.size());

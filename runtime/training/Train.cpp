@@ -398,8 +398,7 @@ void Training::reportRanks() {
     std::array<int64_t, 3> its = mine;
     if (rank > 0)
       comm.receiveBytesFrom(rank, its.data(), sizeof(its));
-    const EntryInfo &entry =
-        manifest.entry("step").at(manifest.stageOf(rank));
+    const EntryInfo &entry = manifest.entry("step").at(manifest.stageOf(rank));
     fmt::print("rank {}: {} bytes: buffers {}, arena {} of {}", rank,
                its[0] + its[1], its[0], its[1], its[2]);
     if (entry.peakBytes > 0)

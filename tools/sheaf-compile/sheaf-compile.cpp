@@ -432,10 +432,9 @@ int main(int argc, char **argv) {
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
   options.pipeline = pipeline;
-  options.isPipelineGiven = pipeline.getNumOccurrences() ||
-                            chunks.getNumOccurrences() ||
-                            stageLayers.getNumOccurrences() ||
-                            stageLayout.getNumOccurrences();
+  options.isPipelineGiven =
+      pipeline.getNumOccurrences() || chunks.getNumOccurrences() ||
+      stageLayers.getNumOccurrences() || stageLayout.getNumOccurrences();
   if (!llvm::is_contained(sheaf::schedule::recipeNames(), pipeline) &&
       pipeline != "greedy" && !llvm::StringRef(pipeline).starts_with("file:"))
     return fail(llvm::Twine("unknown --pipeline=") + pipeline + ", expected " +

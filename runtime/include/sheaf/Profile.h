@@ -94,8 +94,8 @@ private:
     int32_t track; ///< 0: steps, 1: calls, 2...: threads, and the two below
     int32_t index; ///< kernel, step, action, or collective
     int64_t begin, end; ///< ns
-    int64_t amount; ///< bytes of a copy or transfer, tasks of a thread's part
-    double flops;   ///< of a call
+    int64_t amount;   ///< bytes of a copy or transfer, tasks of a thread's part
+    double flops;     ///< of a call
     int32_t kind = 0; ///< of a transfer; waits have -1 - kind
   };
   int32_t actionTrack() const { return pool.threads() + 2; }

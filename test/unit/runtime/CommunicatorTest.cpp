@@ -401,8 +401,9 @@ TEST(Communicator, HangsNameRankActionAndEdge) {
     c.wait(c.start(transfer(c, 1 - c.rank), a, c.rank ? b : nullptr));
   });
   EXPECT_NE(message.find("ranks disagree"), std::string::npos) << message;
-  EXPECT_NE(message.find("receive of 8 x f32 over pp (0F0 to 1F0, rank 0 to 1)"),
-            std::string::npos)
+  EXPECT_NE(
+      message.find("receive of 8 x f32 over pp (0F0 to 1F0, rank 0 to 1)"),
+      std::string::npos)
       << message;
   EXPECT_NE(message.find("send of 8 x f32 over pp (0F1 to 1F1, rank 0 to 1)"),
             std::string::npos)
