@@ -784,6 +784,21 @@ LogicalResult PermuteOp::verify() {
   return success();
 }
 
+LogicalResult ShiftOp::verify() {
+  LocalCheck check(*this);
+  if (failed(check.init(getAxes())) || failed(check.others({})) ||
+      failed(check.samePartial()))
+    return failure();
+  int64_t by = getBy();
+  if (by < 1 || by >= check.group)
+    return emitOpError("shifts by ")
+           << by << " around a ring of " << check.group
+           << (check.group == 1
+                   ? ", which moves nothing; leave it out"
+                   : ", expected 1 to " + std::to_string(check.group - 1));
+  return success();
+}
+
 LogicalResult BroadcastOp::verify() {
   LocalCheck check(*this);
   if (failed(check.init(getAxes())) || failed(check.others({})) ||

@@ -95,8 +95,8 @@ private:
       else if (auto exchange = dyn_cast<dist::AllToAllOp>(op))
         moved = {static_cast<int64_t>(exchange.getSplit()),
                  static_cast<int64_t>(exchange.getConcat())};
-      else if (!isa<dist::AllReduceOp, dist::PermuteOp, dist::BroadcastOp,
-                    dist::MakePartialOp>(op))
+      else if (!isa<dist::AllReduceOp, dist::PermuteOp, dist::ShiftOp,
+                    dist::BroadcastOp, dist::MakePartialOp>(op))
         return keepAll(op);
       Value from = op->getOperand(0), to = op->getResult(0);
       int64_t rank = cast<RankedTensorType>(to.getType()).getRank();

@@ -38,6 +38,8 @@ func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["
   %5 = dist.permute %x from <[{"tp"}, {"x"}]> to <[{"x"}, {"tp"}]> : tensor<4x8xf32>
   // CHECK: dist.broadcast %{{.*}} from 1 axes ["tp"] : tensor<4x8xf32>
   %6 = dist.broadcast %x from 1 axes ["tp"] : tensor<4x8xf32>
+  // CHECK: dist.shift %{{.*}} by 3 axes ["dp"] : tensor<4x8xf32>
+  %s = dist.shift %x by 3 axes ["dp"] : tensor<4x8xf32>
   // CHECK: dist.slice %{{.*}} dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<1x8xf32>
   %7 = dist.slice %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<1x8xf32>
   // CHECK: dist.make_partial max %{{.*}} axes ["tp"]
