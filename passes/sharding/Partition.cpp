@@ -5,6 +5,7 @@
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
+#include "passes/sharding/Ring.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 #include <deque>
@@ -25,9 +26,9 @@ static RankedTensorType tensorOf(Value value) {
 namespace {
 class Partitioner {
 public:
-  Partitioner(ModuleOp module, MeshInfo &mesh, Timing timing)
-      : module(module), mesh(mesh), plan(module, mesh, timing),
-        builder(module.getContext()), annotations(module, mesh) {}
+  Partitioner(ModuleOp module, MeshInfo &mesh, Timing timing, bool keysGoRound)
+      : module(module), mesh(mesh), plan(module, mesh, timing, keysGoRound),
+        keysGoRound(keysGoRound), builder(module.getContext()), annotations(module, mesh) {}
 
   LogicalResult run() {
     plan.build();
@@ -48,6 +49,8 @@ private:
   ModuleOp module;
   MeshInfo &mesh;
   Plan plan;
+  /// Whether attention is asked for around a ring.
+  bool keysGoRound;
   OpBuilder builder;
   /// What users and strategies wrote, behind each axis.
   Annotations annotations;
@@ -635,7 +638,9 @@ private:
     }
     if (local)
       maskPadding(op, *local, operands);
-    if (local && needsCode(*local)) {
+    if (local && failed(checkRing(op, *local)))
+      return failure();
+    if (local && (needsCode(*local) || local->isRing())) {
       if (failed(expand(op, *local, operands, made, results)))
         return failure();
     } else {
@@ -870,6 +875,12 @@ private:
                                 SmallVector<Value> operands,
                                 ArrayRef<Placement> made,
                                 SmallVector<Value> &results) {
+    if (own.isRing()) {
+      if (auto attention = dyn_cast<nn::AttentionOp>(op))
+        return expandRing(attention, own, operands, made, results);
+      return expandRing(cast<nn::AttentionGradOp>(op), own, operands, made,
+                        results);
+    }
     Location loc = op->getLoc();
     int factor = expandedFactor(own);
     StringRef expansion = own.rule.factors[factor].expansion;
@@ -966,6 +977,62 @@ private:
     cast<Op>(results[0].getDefiningOp())
         .getFirstPositionMutable()
         .assign(begin);
+    return success();
+  }
+
+  /// That attention whose keys were asked to go round can do that.
+  LogicalResult checkRing(Operation *op, const OpPlan &own) {
+    auto attention = dyn_cast<nn::AttentionOp>(op);
+    auto gradient = dyn_cast<nn::AttentionGradOp>(op);
+    Value bias = attention  ? attention.getBias()
+                 : gradient ? gradient.getBias()
+                            : Value();
+    if (!keysGoRound || !bias || own.operands[0].dims[1].axes.empty())
+      return success();
+    return op->emitOpError("has a bias, of which each query has a value for "
+                           "each key, so keys cannot go round; expected no "
+                           "bias, or --context=gather");
+  }
+
+  /// Keys and values go around the devices of the queries.
+  template <typename Op>
+  LogicalResult expandRing(Op op, const OpPlan &own, ArrayRef<Value> operands,
+                           ArrayRef<Placement> made,
+                           SmallVector<Value> &results) {
+    Location loc = op.getLoc();
+    nn::Emit emit(builder, loc);
+    int factor = own.ringQueries;
+    ArrayRef<int> atoms = own.factors[factor].axes;
+    Ring ring;
+    ring.axes = cast<ArrayAttr>(axesAttr(atoms));
+    ring.devices = mesh.sizeOf(atoms);
+    ring.length = own.rule.factors[factor].size;
+    ring.part = tensorOf(operands[0]).getDimSize(1);
+    auto why = [&](StringRef text) {
+      return withAnnotations(reason(op, "expansion", text), op, op.getKey(),
+                             atoms);
+    };
+    std::string axes = axesText(setOf(atoms));
+    ring.keysReason =
+        why("keys and values go around the devices of " + axes +
+            ", each of which attends to them with its own queries");
+    ring.gradientsReason =
+        why("gradients of keys and values go around the devices of " + axes +
+            " with them");
+    SmallVector<Value> given(operands);
+    // A weight of zero does not hide what padding may hold.
+    if (isPadded(own, factor))
+      for (unsigned i : {1, 2})
+        given[i] = emit.select(isInside(loc, own, factor, given[i], 1),
+                               given[i], emit.scalar(given[i], 0));
+    if constexpr (std::is_same_v<Op, nn::AttentionGradOp>)
+      for (int i = 0; i < 3; ++i)
+        ring.partial[i] = dist::getPartial(plan.getResharder().localType(
+            tensorOf(op->getResult(i)), made[i], own.kinds[i]));
+    FailureOr<SmallVector<Value>> built = buildRing(builder, op, given, ring);
+    if (failed(built))
+      return failure();
+    results = std::move(*built);
     return success();
   }
 
@@ -1157,9 +1224,16 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
     }
     if (failed(checkWhole()))
       return signalPassFailure();
+    if (!llvm::is_contained({"gather", "ring"}, context)) {
+      getOperation().emitError("dist-partition: option 'context' is '")
+          << context << "', expected gather or ring";
+      return signalPassFailure();
+    }
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
-        failed(Partitioner(getOperation(), *mesh, *timing).run()) ||
+        failed(
+            Partitioner(getOperation(), *mesh, *timing, context == "ring")
+                .run()) ||
         (strict >= 0 && failed(checkImplicit(getOperation(), strict))))
       return signalPassFailure();
     if (getContext().getRemarkEngine())

@@ -162,6 +162,9 @@ def DistPartition : Pass<"dist-partition", "::mlir::ModuleOp"> {
   let options = [
     Option<"reduce", "reduce", "std::string", /*default=*/"\"cheapest\"",
       "Where partial values are reduced: cheapest, early (where they are computed), late (behind all that is linear)">,
+    Option<"context", "context", "std::string", /*default=*/"\"gather\"",
+      "How attention gets keys and values of a sequence in shards: gather (all at once), or ring (block by block, "
+      "from neighbour to neighbour)">,
     Option<"strict", "strict", "int64_t", /*default=*/"-1",
       "Refuse to move a value that nobody asked to move where a device sends more bytes; -1: never">,
   ];
