@@ -363,7 +363,7 @@ private:
     for (auto [dim, own] : llvm::zip_equal(sharding.getDims(), now.dims))
       dims.push_back(dist::DimAttr::get(context, mesh.axesOf(own.axes),
                                         /*open=*/false, dim.getPriority(),
-                                        own.axes.empty() ? 1 : own.blocks));
+                                        own.order()));
     return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
   }
 

@@ -180,7 +180,7 @@ const OpPlan *Plan::makePlan(Operation *op) {
         size_t common = std::min(own.axes.size(), wish.sharding.axes.size());
         bool differs = !std::equal(own.axes.begin(), own.axes.begin() + common,
                                    wish.sharding.axes.begin()) ||
-                       (common && own.blocks != wish.sharding.blocks);
+                       (common && !own.sameOrder(wish.sharding));
         bool follows =
             wish.sharding.axes.empty() ||
             key(priority, own.axes.size(), weight) >

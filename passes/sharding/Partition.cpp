@@ -322,7 +322,13 @@ private:
       return {mesh.parse(given), 0};
     if (isFree(value))
       return {ValueSharding(tensorOf(value).getRank()), 0};
-    return plan.placementOf(value);
+    Placement placement = plan.placementOf(value);
+    // No buffer of an entry has another order.
+    if (function.isPublic())
+      for (DimSharding &dim : placement.sharding.dims)
+        if (dim.zigzag)
+          dim = DimSharding();
+    return placement;
   }
 
   LogicalResult rewrite(func::FuncOp function) {
@@ -771,10 +777,11 @@ private:
   /// Whether this device's part of a factor ends behind the factor.
   bool isPadded(const OpPlan &own, int factor) const {
     const DimSharding &sharding = own.factors[factor];
+    int64_t size = own.rule.factors[factor].size,
+            ordered = sharding.orderedSize(size);
     return !sharding.axes.empty() &&
-           (own.rule.factors[factor].size / sharding.blocks) %
-                   mesh.sizeOf(sharding.axes) !=
-               0;
+           (ordered != size ||
+            (size / sharding.blocks) % mesh.sizeOf(sharding.axes) != 0);
   }
 
   /// True where dimension `dim` of the local `value` is not padding.
@@ -783,6 +790,8 @@ private:
     nn::Emit emit(builder, loc);
     RankedTensorType type = tensorOf(value);
     const DimSharding &sharding = own.factors[factor];
+    if (sharding.zigzag)
+      return isInsideOrder(loc, own, factor, type, dim);
     // Factors outside of this one are blocks, too.
     int64_t size = own.rule.factors[factor].size / sharding.blocks,
             devices = mesh.sizeOf(sharding.axes),
@@ -800,6 +809,39 @@ private:
     Value inside = emit.compare(nn::Predicate::LT, place, double(size));
     SmallVector<int64_t> shape(type.getRank() - dim, 1);
     shape[0] = type.getDimSize(dim);
+    return emit.reshape(inside, shape);
+  }
+
+  /// The same where the factor has another order: a table has the place of each
+  /// element of it.
+  Value isInsideOrder(Location loc, const OpPlan &own, int factor,
+                      RankedTensorType type, unsigned dim) {
+    nn::Emit emit(builder, loc);
+    const DimSharding &sharding = own.factors[factor];
+    int64_t size = own.rule.factors[factor].size, local = type.getDimSize(dim),
+            ordered = sharding.orderedSize(size);
+    SmallVector<int32_t> table;
+    for (int64_t i = 0; i < local * mesh.sizeOf(sharding.axes); ++i)
+      table.push_back(i < ordered ? sharding.placeOf(i, size) : size);
+    Type i32 = builder.getI32Type();
+    Value places = nn::ConstantOp::create(
+        builder, loc,
+        cast<ElementsAttr>(DenseElementsAttr::get(
+            RankedTensorType::get(static_cast<int64_t>(table.size()), i32),
+            ArrayRef<int32_t>(table))));
+    auto rows = RankedTensorType::get({local}, i32);
+    Value index = dist::AxisIndexOp::create(
+        builder, loc, RankedTensorType::get({}, i32),
+        cast<ArrayAttr>(axesAttr(sharding.axes)));
+    Value here = emit.add(
+        nn::IotaOp::create(builder, loc, rows, builder.getI64IntegerAttr(0)),
+        emit.mul(index, double(local)));
+    Value mine = nn::GatherOp::create(builder, loc, rows, places, here,
+                                      builder.getI64IntegerAttr(0),
+                                      builder.getI64IntegerAttr(0));
+    Value inside = emit.compare(nn::Predicate::LT, mine, double(size));
+    SmallVector<int64_t> shape(type.getRank() - dim, 1);
+    shape[0] = local;
     return emit.reshape(inside, shape);
   }
 
@@ -964,6 +1006,11 @@ private:
                            ArrayRef<Placement> made,
                            SmallVector<Value> &results) {
     nn::Emit emit(builder, op.getLoc());
+    if (own.factors[expandedFactor(own)].zigzag)
+      return op.emitOpError(
+          "has queries in zig-zag order, which stand at two places of the "
+          "sequence; expected keys that go round (dist-partition=context=ring), "
+          "and for that as many keys as queries and no bias");
     Value begin = beginOf(op.getLoc(), own, expandedFactor(own));
     SmallVector<Value> given(operands);
     if (op.getFirstPosition()) {
@@ -1008,6 +1055,15 @@ private:
     ring.devices = mesh.sizeOf(atoms);
     ring.length = own.rule.factors[factor].size;
     ring.part = tensorOf(operands[0]).getDimSize(1);
+    if (int64_t chunks = own.factors[factor].zigzag) {
+      if (chunks != 2 * ring.devices)
+        return op.emitOpError("has queries in ")
+               << chunks << " chunks on " << ring.devices
+               << " devices, expected two for each: zigzag "
+               << 2 * ring.devices;
+      ring.zigzag = true;
+      ring.part /= 2;
+    }
     auto why = [&](StringRef text) {
       return withAnnotations(reason(op, "expansion", text), op, op.getKey(),
                              atoms);
