@@ -161,9 +161,31 @@ LogicalResult Compilation::makePrograms() {
                        "' chunks=" + Twine(options.chunks) + "},symbol-dce");
 }
 
+/// The axes of the mesh as passes take them.
+static std::string meshText(const CompileOptions &options) {
+  std::string text;
+  for (const auto &[axis, size] : options.mesh)
+    text += (text.empty() ? "" : ",") + axis + "=" + std::to_string(size);
+  return text;
+}
+
+/// The pass that exchanges sequence and heads around attention, behind a comma;
+/// empty where none is asked for.
+static std::string exchangePass(const CompileOptions &options) {
+  bool isCut = llvm::any_of(
+      options.mesh, [](const auto &axis) { return axis.first == "cp"; });
+  return options.context == "ulysses" && isCut && !options.reference
+             ? ",dist-exchange-heads{mesh=" + meshText(options) + "}"
+             : "";
+}
+
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
   if (!isTraining()) {
+    if (std::string exchange = exchangePass(options);
+        !exchange.empty() &&
+        failed(runPasses("exchange", StringRef(exchange).drop_front())))
+      return failure();
     if (options.differentiate) {
       std::string names;
       for (func::FuncOp function : module.getOps<func::FuncOp>())
@@ -186,7 +208,8 @@ LogicalResult Compilation::makeStep() {
                                   std::to_string(options.expertParallel) + "}"
                             : "";
     if (failed(runPasses("inline",
-                         "inline{default-pipeline=},symbol-dce" + parts)) ||
+                         "inline{default-pipeline=},symbol-dce" + parts +
+                             exchangePass(options))) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
         failed(phases.at("gradients")) ||
@@ -232,9 +255,9 @@ LogicalResult Compilation::makeDevice() {
   llvm::raw_string_ostream os(strategy);
   // Means over the step are sums and counts, which may be sharded.
   os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
-  llvm::interleave(
-      options.mesh, os,
-      [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
+  // An exchange of heads has declared it.
+  if (!dist::getMesh(module))
+    os << meshText(options);
   if (!options.strategy.empty() && !options.reference)
     os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
@@ -242,6 +265,7 @@ LogicalResult Compilation::makeDevice() {
      << " zero3-gathers=" << options.zero3Gathers
      << " accumulate=" << options.accumulate
      << " expert-parallel=" << options.expertParallel
+     << " zigzag=" << (options.context == "zigzag" ? "true" : "false")
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false")
      << "}";
   if (failed(runPasses("strategy", strategy)))
@@ -256,7 +280,12 @@ LogicalResult Compilation::makeDevice() {
   }
   if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
       failed(runPasses("partition",
-                       "dist-partition{strict=" + Twine(options.strict) +
+                       Twine("dist-partition{context=") +
+                           (options.context == "ring" ||
+                                    options.context == "zigzag"
+                                ? "ring"
+                                : "gather") +
+                           " strict=" + Twine(options.strict) +
                            "},symbol-dce,canonicalize,cse,dist-verify")) ||
       failed(runPasses("collectives", "dist-optimize{bucket-bytes=" +
                                           Twine(options.bucketBytes) +
@@ -864,6 +893,7 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
       {"--accumulate", options.accumulate != defaults.accumulate},
       {"--sequence-parallel",
        options.sequenceParallel != defaults.sequenceParallel},
+      {"--context", options.context != defaults.context},
       {"--bucket-bytes", options.bucketBytes != defaults.bucketBytes},
       {"--strict", options.strict != defaults.strict}};
   std::string names;
@@ -925,6 +955,10 @@ LogicalResult Compilation::run(StringRef path) {
                           "or this dist.mesh");
   if (failed(checkShardingOptions(floor)))
     return failure();
+  if (options.context == "ulysses" && isTraining() && !isModel && !isResumed)
+    return module.emitError("is a step already, whose backward keeps what "
+                            "attention read; give --context=ulysses with the "
+                            "model");
   bool explains = options.explain != CompileOptions::Explain::No;
   if (!options.why.empty() &&
       (floor > Floor::Step || options.emit < Floor::Device ||
