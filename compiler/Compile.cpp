@@ -81,7 +81,8 @@ private:
   /// with a diagnostic, where it cannot be placed.
   FailureOr<llvm::json::Object> explainWhole();
   LogicalResult explain(llvm::json::Array collectives,
-                        llvm::json::Array conflicts, llvm::json::Object whole);
+                        llvm::json::Array conflicts, ArrayRef<double> attention,
+                        llvm::json::Object whole);
   LogicalResult makeExec();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
@@ -391,6 +392,7 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
 /// it would on one device.
 LogicalResult Compilation::explain(llvm::json::Array collectives,
                                    llvm::json::Array conflicts,
+                                   ArrayRef<double> attention,
                                    llvm::json::Object whole) {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
@@ -402,6 +404,8 @@ LogicalResult Compilation::explain(llvm::json::Array collectives,
                            {"totals", std::move(totals)},
                            {"conflicts", std::move(conflicts)},
                            {"memory", std::move(memory)}};
+    if (!attention.empty())
+      all["attention"] = sharding::explainAttention(attention);
     if (!whole.empty())
       all["memory_one_device"] = std::move(whole);
     llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(all)))
@@ -409,6 +413,7 @@ LogicalResult Compilation::explain(llvm::json::Array collectives,
     return success();
   }
   sharding::printCollectives(collectives, llvm::outs());
+  sharding::printAttention(attention, llvm::outs());
   sharding::printConflicts(conflicts, llvm::outs());
   // Kinds that only one of the two has, too.
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
@@ -1017,6 +1022,7 @@ LogicalResult Compilation::run(StringRef path) {
     return writeBytes(path, *csv);
   }
   llvm::json::Array collectives, conflicts;
+  std::vector<double> attention;
   llvm::json::Object whole;
   // What a device's share is a share of. A body that is written for a device
   // has no program of one.
@@ -1045,6 +1051,7 @@ LogicalResult Compilation::run(StringRef path) {
           "@loss");
     collectives = sharding::explainCollectives(step);
     conflicts = sharding::explainConflicts(step);
+    attention = sharding::countAttention(step);
   }
   if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
     return failure();
@@ -1054,7 +1061,7 @@ LogicalResult Compilation::run(StringRef path) {
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
   if (explains && failed(explain(std::move(collectives), std::move(conflicts),
-                                 std::move(whole))))
+                                 attention, std::move(whole))))
     return failure();
   if (options.emit == Floor::Device || path.empty())
     return success();
