@@ -452,6 +452,21 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+dist.mesh @mesh ["cp" = 2]
+// expected-error@+1 {{expected an even number of chunks, two for each device}}
+func.func private @f(%x: tensor<8xf32> {dist.sharding = #dist.sharding<[{"cp"} zigzag 3]>})
+
+// -----
+
+// An entry's buffers lie in their own order.
+dist.mesh @mesh ["cp" = 2]
+// expected-error@+1 {{argument 0 has dimension 0 in zig-zag order, in which no buffer of an entry lies; expected the order on a dist.constraint of it}}
+func.func @f(%x: tensor<8xf32> {dist.sharding = #dist.sharding<[{"cp"} zigzag 4]>}) {
+  return
+}
+
+// -----
+
 // What is written in the wrong place, or misspelt, is not passed over.
 dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
