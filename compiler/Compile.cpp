@@ -510,7 +510,7 @@ static Floor floorAfter(StringRef phase) {
   if (phase.starts_with("at-"))
     phase = phase.take_front(phase.find('-', 3));
   return llvm::StringSwitch<Floor>(phase)
-      .Cases({"at-model", "inline", "differentiate", "at-gradients",
+      .Cases({"at-model", "inline", "exchange", "differentiate", "at-gradients",
               "recompute", "accumulate", "optimizer", "evaluation"},
              Floor::Model)
       .Cases({"widen", "simplify", "stages", "at-step"}, Floor::Step)

@@ -1,6 +1,7 @@
 //===- Ring.cpp - Attention whose keys go round ---------------------------===//
 
 #include "passes/sharding/Ring.h"
+#include "llvm/ADT/Sequence.h"
 #include <algorithm>
 #include <limits>
 
