@@ -255,7 +255,10 @@ LogicalResult Compilation::makeDevice() {
   std::string strategy;
   llvm::raw_string_ostream os(strategy);
   // Means over the step are sums and counts, which may be sharded.
-  os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
+  // Of a dropout in zig-zag order the numbers are cut, not the values.
+  os << "nn-decompose{ops=step_mean,step_sum"
+     << (options.context == "zigzag" ? ",dropout" : "")
+     << "},dist-apply-strategy{mesh=";
   // An exchange of heads has declared it.
   if (!dist::getMesh(module))
     os << meshText(options);

@@ -88,7 +88,7 @@ FEW = [("gpt", 0), ("llama", 1), ("gpt-untied", 2), ("llama-tied", 3), ("llama",
        ("odd", 13), ("odd", 14), ("llama", 15),
        ("gpt-dropout", 6),
        ("odd", 19), ("gpt-dropout", 22), ("odd", 17), ("llama", 16), ("llama-tied", 21),
-       ("llama", 24), ("gpt", 25), ("llama-tied", 26), ("odd", 27), ("llama", 28), ("odd", 29)]
+       ("llama", 24), ("gpt-dropout", 25), ("llama-tied", 26), ("odd", 27), ("llama", 28), ("odd", 29)]
 # Buckets of gradients: these are reduced together in fewer, to the same bits.
 BUCKETS = [("gpt", "dp=4"), ("odd", "dp=3,tp=2 --zero=2 --sequence-parallel --microbatches=2")]
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
