@@ -208,9 +208,8 @@ LogicalResult Compilation::makeStep() {
                             ? ",nn-bucket-experts{parts=" +
                                   std::to_string(options.expertParallel) + "}"
                             : "";
-    if (failed(runPasses("inline",
-                         "inline{default-pipeline=},symbol-dce" + parts +
-                             exchangePass(options))) ||
+    if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce" +
+                                       parts + exchangePass(options))) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
         failed(phases.at("gradients")) ||
@@ -283,14 +282,14 @@ LogicalResult Compilation::makeDevice() {
     return manager.run(module);
   }
   if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
-      failed(runPasses("partition",
-                       Twine("dist-partition{context=") +
-                           (options.context == "ring" ||
-                                    options.context == "zigzag"
-                                ? "ring"
-                                : "gather") +
-                           " strict=" + Twine(options.strict) +
-                           "},symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses(
+          "partition",
+          Twine("dist-partition{context=") +
+              (options.context == "ring" || options.context == "zigzag"
+                   ? "ring"
+                   : "gather") +
+              " strict=" + Twine(options.strict) +
+              "},symbol-dce,canonicalize,cse,dist-verify")) ||
       failed(runPasses("collectives", "dist-optimize{bucket-bytes=" +
                                           Twine(options.bucketBytes) +
                                           "},canonicalize,dist-verify")))

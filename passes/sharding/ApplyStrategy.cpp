@@ -924,9 +924,8 @@ private:
       // The body reads a part of each block.
       ValueSharding part = sharding;
       part.dims[0].blocks = 1;
-      orderUses(
-          loop.getBody().front().getArgument(1 + use.getOperandNumber()), part,
-          why);
+      orderUses(loop.getBody().front().getArgument(1 + use.getOperandNumber()),
+                part, why);
     }
     if (uses.empty())
       return;
@@ -1306,9 +1305,9 @@ struct DistApplyStrategy
   using DistApplyStrategyBase::DistApplyStrategyBase;
 
   void runOnOperation() final {
-    Options options{mesh,          zero,         zeroGroup,    sequenceParallel,
-                    strategy,      zeroMinBytes, zero3Gathers, accumulate,
-                    expertParallel, zigzag};
+    Options options{
+        mesh,         zero,         zeroGroup,  sequenceParallel, strategy,
+        zeroMinBytes, zero3Gathers, accumulate, expertParallel,   zigzag};
     if (failed(Strategy(getOperation(), options).run()))
       signalPassFailure();
   }

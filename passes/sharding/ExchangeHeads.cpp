@@ -127,13 +127,11 @@ private:
     Value value = op.getValue() == op.getKey()
                       ? key
                       : constrain(builder, op.getValue(), {}, ofKeys);
-    op.getQueryMutable().set(
-        constrain(builder, op.getQuery(), {}, ofQueries));
+    op.getQueryMutable().set(constrain(builder, op.getQuery(), {}, ofQueries));
     op.getKeyMutable().set(key);
     op.getValueMutable().set(value);
     builder.setInsertionPointAfter(op);
-    Value result =
-        constrain(builder, op.getResult(), sequence, part("tp", tp));
+    Value result = constrain(builder, op.getResult(), sequence, part("tp", tp));
     op.getResult().replaceAllUsesExcept(result, result.getDefiningOp());
     return success();
   }

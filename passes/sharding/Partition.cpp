@@ -28,7 +28,8 @@ class Partitioner {
 public:
   Partitioner(ModuleOp module, MeshInfo &mesh, Timing timing, bool keysGoRound)
       : module(module), mesh(mesh), plan(module, mesh, timing, keysGoRound),
-        keysGoRound(keysGoRound), builder(module.getContext()), annotations(module, mesh) {}
+        keysGoRound(keysGoRound), builder(module.getContext()),
+        annotations(module, mesh) {}
 
   LogicalResult run() {
     plan.build();
@@ -830,9 +831,9 @@ private:
             RankedTensorType::get(static_cast<int64_t>(table.size()), i32),
             ArrayRef<int32_t>(table))));
     auto rows = RankedTensorType::get({local}, i32);
-    Value index = dist::AxisIndexOp::create(
-        builder, loc, RankedTensorType::get({}, i32),
-        cast<ArrayAttr>(axesAttr(sharding.axes)));
+    Value index =
+        dist::AxisIndexOp::create(builder, loc, RankedTensorType::get({}, i32),
+                                  cast<ArrayAttr>(axesAttr(sharding.axes)));
     Value here = emit.add(
         nn::IotaOp::create(builder, loc, rows, builder.getI64IntegerAttr(0)),
         emit.mul(index, double(local)));
@@ -1009,7 +1010,8 @@ private:
     if (own.factors[expandedFactor(own)].zigzag)
       return op.emitOpError(
           "has queries in zig-zag order, which stand at two places of the "
-          "sequence; expected keys that go round (dist-partition=context=ring), "
+          "sequence; expected keys that go round "
+          "(dist-partition=context=ring), "
           "and for that as many keys as queries and no bias");
     Value begin = beginOf(op.getLoc(), own, expandedFactor(own));
     SmallVector<Value> given(operands);
@@ -1287,9 +1289,8 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
     }
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
-        failed(
-            Partitioner(getOperation(), *mesh, *timing, context == "ring")
-                .run()) ||
+        failed(Partitioner(getOperation(), *mesh, *timing, context == "ring")
+                   .run()) ||
         (strict >= 0 && failed(checkImplicit(getOperation(), strict))))
       return signalPassFailure();
     if (getContext().getRemarkEngine())

@@ -30,10 +30,10 @@ def DistExchangeHeads : Pass<"dist-exchange-heads", "::mlir::ModuleOp"> {
     ```mlir
     dist.mesh @mesh ["cp" = 2 memory]
     func.func @f(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32> {
-      %a = dist.constraint %q <[{}, {}, {"cp"}, {}]> : tensor<2x8x4x16xf32>
-      %b = dist.constraint %k <[{}, {}, {"cp"}, {}]> : tensor<2x8x2x16xf32>
+      %a = dist.constraint %q <[{}, {}, {"cp"}, {} ]> : tensor<2x8x4x16xf32>
+      %b = dist.constraint %k <[{}, {}, {"cp"}, {} ]> : tensor<2x8x2x16xf32>
       %y = nn.attention %a, %b, %b causal : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32>
-      %z = dist.constraint %y <[{}, {"cp"}, {}, {}]> : tensor<2x8x4x16xf32>
+      %z = dist.constraint %y <[{}, {"cp"}, {}, {} ]> : tensor<2x8x4x16xf32>
       return %z : tensor<2x8x4x16xf32>
     }
     ```

@@ -518,9 +518,9 @@ private:
     SmallVector<dist::DimAttr> dims;
     for (auto [dim, priority] :
          llvm::zip_equal(state.sharding.dims, state.priority))
-      dims.push_back(dist::DimAttr::get(
-          context, mesh.axesOf(dim.axes), /*open=*/false,
-          dim.axes.empty() ? 0 : priority, dim.order()));
+      dims.push_back(
+          dist::DimAttr::get(context, mesh.axesOf(dim.axes), /*open=*/false,
+                             dim.axes.empty() ? 0 : priority, dim.order()));
     return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
   }
 

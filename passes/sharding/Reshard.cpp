@@ -84,9 +84,8 @@ struct Ordered {
 } // namespace
 
 /// Nothing where the two sides have one dimension in two orders.
-static std::optional<Ordered> inOrder(RankedTensorType type,
-                                      const Placement &from,
-                                      const Placement &to) {
+static std::optional<Ordered>
+inOrder(RankedTensorType type, const Placement &from, const Placement &to) {
   Ordered result{type, from, to, {}, {}};
   SmallVector<int64_t> shape(type.getShape());
   for (auto [size, a, b, plainA, plainB] :
@@ -134,8 +133,8 @@ static Value reordered(OpBuilder &builder, Location loc, Value value,
       builder, loc, RankedTensorType::get(shape, type.getElementType()), value,
       indices, builder.getI64IntegerAttr(dim), builder.getI64IntegerAttr(0));
   // Partial values stay so.
-  result.setType(RankedTensorType::get(shape, type.getElementType(),
-                                       type.getEncoding()));
+  result.setType(
+      RankedTensorType::get(shape, type.getElementType(), type.getEncoding()));
   if (role)
     for (Value made : {indices, result})
       made.getDefiningOp()->setAttr(nn::kRoleAttr, role);

@@ -34,8 +34,8 @@ public:
         query(operand(0)), key(operand(1)), value(operand(2)),
         queryDocuments(operand(firstOptional + 1)),
         documents(operand(firstOptional + 2)),
-        firstPosition(operand(firstOptional + 3)),
-        chunks(ring.zigzag ? 2 : 1) {}
+        firstPosition(operand(firstOptional + 3)), chunks(ring.zigzag ? 2 : 1) {
+  }
 
 protected:
   Op op;
@@ -81,8 +81,7 @@ protected:
     if (op.getCausal() && most < 0)
       return false;
     int64_t nearest = least > 0 ? least : most < 0 ? -most : 0;
-    return !op.getWindow() ||
-           nearest < static_cast<int64_t>(*op.getWindow());
+    return !op.getWindow() || nearest < static_cast<int64_t>(*op.getWindow());
   }
 
   LogicalResult init() {
@@ -121,11 +120,11 @@ protected:
     Type element = emit.builder.getI32Type();
     if (llvm::all_equal(table))
       return emit.constant(RankedTensorType::get({}, element), table[0]);
-    Value numbers = nn::ConstantOp::create(
-        emit.builder, emit.loc,
-        cast<ElementsAttr>(DenseElementsAttr::get(
-            RankedTensorType::get(ring.devices, element),
-            ArrayRef<int32_t>(table))));
+    Value numbers =
+        nn::ConstantOp::create(emit.builder, emit.loc,
+                               cast<ElementsAttr>(DenseElementsAttr::get(
+                                   RankedTensorType::get(ring.devices, element),
+                                   ArrayRef<int32_t>(table))));
     IntegerAttr zero = emit.builder.getI64IntegerAttr(0);
     Value mine = nn::GatherOp::create(emit.builder, emit.loc, device.getType(),
                                       numbers, device, zero, zero);
@@ -214,9 +213,9 @@ protected:
   Value shifted(Value moved, int64_t by, DictionaryAttr why) {
     if (!moved)
       return {};
-    auto shift = dist::ShiftOp::create(
-        emit.builder, emit.loc, moved.getType(), moved,
-        emit.builder.getI64IntegerAttr(by), ring.axes);
+    auto shift =
+        dist::ShiftOp::create(emit.builder, emit.loc, moved.getType(), moved,
+                              emit.builder.getI64IntegerAttr(by), ring.axes);
     if (why)
       shift->setAttr(dist::kReasonAttr, why);
     return shift;
@@ -231,8 +230,7 @@ protected:
       Value nextKey, nextValue, nextDocuments;
       if (!isLast) {
         nextKey = shifted(key, 1, ring.keysReason);
-        nextValue =
-            value == key ? nextKey : shifted(value, 1, ring.keysReason);
+        nextValue = value == key ? nextKey : shifted(value, 1, ring.keysReason);
         nextDocuments = shifted(documents, 1, ring.keysReason);
       }
       use(step, pairs);
@@ -252,9 +250,9 @@ public:
     if (failed(init()))
       return failure();
     RankedTensorType type = resultType();
-    auto statistics = RankedTensorType::get(
-        type.getShape().drop_back(), nn::getStatisticsType(
-                                         type.getElementType()));
+    auto statistics =
+        RankedTensorType::get(type.getShape().drop_back(),
+                              nn::getStatisticsType(type.getElementType()));
     SmallVector<int64_t> parts(chunks, 0);
     for (ArrayRef<Pair> pairs : steps)
       for (Pair pair : pairs)

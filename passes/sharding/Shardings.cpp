@@ -147,8 +147,8 @@ dist::ShardingAttr MeshInfo::print(const ValueSharding &sharding,
   MLIRContext *context = op->getContext();
   SmallVector<dist::DimAttr> dims;
   for (const DimSharding &dim : sharding.dims)
-    dims.push_back(dist::DimAttr::get(context, axesOf(dim.axes), open, 0,
-                                      dim.order()));
+    dims.push_back(
+        dist::DimAttr::get(context, axesOf(dim.axes), open, 0, dim.order()));
   return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
 }
 

@@ -19,8 +19,8 @@ namespace sheaf::sharding {
 
 /// Axes of one dimension, as numbers of atoms, the outermost first. With
 /// `blocks` b the dimension is b blocks, each of which is sharded. With
-/// `zigzag` n it is n chunks, in the order 0, n - 1, 1, n - 2, ...; that is what
-/// is sharded. One of the two is as it is here.
+/// `zigzag` n it is n chunks, in the order 0, n - 1, 1, n - 2, ...; that is
+/// what is sharded. One of the two is as it is here.
 struct DimSharding {
   llvm::SmallVector<int, 2> axes;
   int64_t blocks = 1, zigzag = 0;
@@ -30,9 +30,7 @@ struct DimSharding {
     return blocks == other.blocks && zigzag == other.zigzag;
   }
   /// Both in one number, as dist.dim has it.
-  int64_t order() const {
-    return axes.empty() ? 1 : zigzag ? -zigzag : blocks;
-  }
+  int64_t order() const { return axes.empty() ? 1 : zigzag ? -zigzag : blocks; }
   /// The size of a dimension of `size` with all of its last chunk.
   int64_t orderedSize(int64_t size) const {
     return zigzag && !axes.empty() ? zigzag * ((size + zigzag - 1) / zigzag)

@@ -70,8 +70,7 @@ std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
   return table;
 }
 
-LogicalResult sharding::declareMesh(ModuleOp module,
-                                    ArrayRef<std::string> axes,
+LogicalResult sharding::declareMesh(ModuleOp module, ArrayRef<std::string> axes,
                                     StringRef pass) {
   if (dist::MeshOp present = dist::getMesh(module)) {
     present.emitError("the module has a mesh already; leave out the option "
@@ -326,8 +325,8 @@ private:
         return failure();
       token = word();
     } while (token == ",");
-    bool mayOrder = next.what == StrategyRow::Value ||
-                    next.what == StrategyRow::Batch;
+    bool mayOrder =
+        next.what == StrategyRow::Value || next.what == StrategyRow::Batch;
     if (mayOrder && next.axis == "seq" && token == "zigzag") {
       next.zigzag = true;
       token = word();

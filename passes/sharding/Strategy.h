@@ -27,9 +27,9 @@ namespace sheaf::sharding {
 /// one that the mesh lacks shards nothing. `shared`: where the axis does not
 /// divide, over the outermost part of the mesh axis that does. The last three
 /// rows add axes to the largest dimension of the optimizer's state, of
-/// accumulators, of weights. `zigzag`: the sequence, cut in twice as many chunks
-/// as the first axis has devices, in zig-zag order; the batch is put into it
-/// where it is read.
+/// accumulators, of weights. `zigzag`: the sequence, cut in twice as many
+/// chunks as the first axis has devices, in zig-zag order; the batch is put
+/// into it where it is read.
 struct StrategyRow {
   enum What { Parameter, Batch, Value, State, Gradient, Weight } what;
   /// The logical axis, empty for the last three.

@@ -169,8 +169,7 @@ std::vector<double> sharding::countAttention(func::FuncOp entry) {
     Operation *op = entry.first;
     int64_t times = entry.second;
     auto width = [&](unsigned i) {
-      return static_cast<double>(
-          typeOf(op->getOperand(i)).getShape().back());
+      return static_cast<double>(typeOf(op->getOperand(i)).getShape().back());
     };
     // Query and value; of the backward scores, their gradient, and three more.
     double d = width(0), dv = width(2);
