@@ -263,7 +263,7 @@ def Dist_ShiftOp : Dist_CollectiveOp<"shift", "permute",
     Example:
 
     ```mlir
-    %y = dist.shift %x by 1 axes ["cp"] : tensor<4x8xf32>
+    %y = dist.shift %x by 1 axes ["dp"] : tensor<4x8xf32>
     ```
   }];
   let arguments = (ins Dist_Tensor:$input, Dist_I64:$by, Dist_AxesAttr:$axes);

@@ -122,17 +122,27 @@ private:
                                 sequence = part("cp", cp);
     llvm::append_range(ofQueries, part("cp", cp));
     llvm::append_range(ofKeys, part("cp", ofContext));
+    // Both sides of each exchange are written, so that its gradient, which has
+    // the same constraints, is one, too.
     OpBuilder builder(op);
-    Value key = constrain(builder, op.getKey(), {}, ofKeys);
+    auto toHeads = [&](Value value, int64_t devices,
+                       ArrayRef<dist::AxisAttr> axes) {
+      return constrain(builder,
+                       constrain(builder, value, sequence, part("tp", devices)),
+                       {}, axes);
+    };
+    Value query = toHeads(op.getQuery(), tp, ofQueries);
+    Value key = toHeads(op.getKey(), ofTensor, ofKeys);
     Value value = op.getValue() == op.getKey()
                       ? key
-                      : constrain(builder, op.getValue(), {}, ofKeys);
-    op.getQueryMutable().set(constrain(builder, op.getQuery(), {}, ofQueries));
+                      : toHeads(op.getValue(), ofTensor, ofKeys);
+    op.getQueryMutable().set(query);
     op.getKeyMutable().set(key);
     op.getValueMutable().set(value);
     builder.setInsertionPointAfter(op);
-    Value result = constrain(builder, op.getResult(), sequence, part("tp", tp));
-    op.getResult().replaceAllUsesExcept(result, result.getDefiningOp());
+    Value inside = constrain(builder, op.getResult(), {}, ofQueries);
+    Value result = constrain(builder, inside, sequence, part("tp", tp));
+    op.getResult().replaceAllUsesExcept(result, inside.getDefiningOp());
     return success();
   }
 };

@@ -4,10 +4,12 @@
 
 // Query heads over tp, then cp; two key heads on each device of tp are over half of cp.
 // CHECK-LABEL: func.func @attention
-// CHECK-DAG: %[[Q:.*]] = dist.constraint %{{.*}} <[{"dp"}, {}, {"tp", "cp"}, {}]> because "Ulysses: attention has whole sequences of a part of the heads" : tensor<2x8x16x4xf32>
+// CHECK-DAG: %[[P:.*]] = dist.constraint %{{.*}} <[{"dp"}, {"cp"}, {"tp"}, {}]> because {{.*}} : tensor<2x8x16x4xf32>
+// CHECK-DAG: %[[Q:.*]] = dist.constraint %[[P]] <[{"dp"}, {}, {"tp", "cp"}, {}]> because "Ulysses: attention has whole sequences of a part of the heads" : tensor<2x8x16x4xf32>
 // CHECK-DAG: %[[K:.*]] = dist.constraint %{{.*}} <[{"dp"}, {}, {"tp", "cp":(1)2}, {}]> because {{.*}} : tensor<2x8x4x4xf32>
 // CHECK: %[[Y:.*]] = nn.attention %[[Q]], %[[K]], %[[K]] causal
-// CHECK: %[[Z:.*]] = dist.constraint %[[Y]] <[{"dp"}, {"cp"}, {"tp"}, {}]>
+// CHECK: %[[X:.*]] = dist.constraint %[[Y]] <[{"dp"}, {}, {"tp", "cp"}, {}]>
+// CHECK: %[[Z:.*]] = dist.constraint %[[X]] <[{"dp"}, {"cp"}, {"tp"}, {}]>
 // CHECK: return %[[Z]]
 func.func @attention(%q: tensor<2x8x16x4xf32>, %k: tensor<2x8x4x4xf32>) -> tensor<2x8x16x4xf32> {
   %y = nn.attention %q, %k, %k causal : (tensor<2x8x16x4xf32>, tensor<2x8x4x4xf32>, tensor<2x8x4x4xf32>) -> tensor<2x8x16x4xf32>
