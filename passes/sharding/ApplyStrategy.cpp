@@ -23,7 +23,6 @@ using namespace sheaf::sharding;
 namespace {
 /// The names of the dimensions of the batch.
 constexpr llvm::StringLiteral kBatchDims[] = {"batch", "seq"};
-constexpr llvm::StringLiteral kBatchAxis = "dp";
 constexpr llvm::StringLiteral kExpertAxis = "expert";
 
 /// The neighbours of `wish` in a list in order that lacks it.

@@ -252,7 +252,7 @@ void Border::restrict(MutableArrayRef<DimSharding> factors,
                       const MeshInfo &mesh) const {
   for (auto [f, own] : llvm::enumerate(factors.take_front(open))) {
     int64_t left = node.rule.factors[f].size;
-    auto *end = llvm::find_if(own.axes, [&](int atom) {
+    auto *end = llvm::find_if(own.axes, [&, f = f](int atom) {
       if (llvm::is_contained(taken, atom) ||
           (divides[f] && left % mesh.sizeOf(atom) != 0))
         return true;

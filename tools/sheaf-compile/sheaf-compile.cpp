@@ -317,6 +317,11 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
 
 /// Reads two explanations and writes what differs.
 static int printDiff() {
+  for (auto [name, option] : cl::getRegisteredOptions())
+    if (option != &diff && option->getNumOccurrences() &&
+        llvm::is_contained(option->Categories, &category))
+      return fail("--diff only compares two files, expected no " +
+                  llvm::Twine(name.size() > 1 ? "--" : "-") + name);
   llvm::SmallVector<llvm::json::Object> sides;
   for (const std::string &file : inputs) {
     std::string error;

@@ -430,8 +430,10 @@ def main():
             sent = collections.Counter()
             for (kind, axes, elements, element, _), count in local.collectives.items():
                 sent[kind, axes, elements, element] += count
-            listed = explained(bin_dir, step, strategy, entry, bucket,
-                               exact=model in ("gpt", "llama", "window"), context=context)
+            # A sequence of 8 on 3 ranks is padded.
+            pads = model not in ("gpt", "llama", "window") or "cp=3" in strategy
+            listed = explained(bin_dir, step, strategy, entry, bucket, exact=not pads,
+                               context=context)
             if sent != listed:
                 raise ValueError(f"sent but not listed: {sent - listed}; "
                                  f"listed but not sent: {listed - sent}")
