@@ -27,7 +27,7 @@ using namespace sheaf::checking;
 using namespace sheaf::sharding;
 
 /// Loops over more elements take too long, one by one.
-constexpr double kMostLoops = 1 << 17;
+constexpr double kMostLoops = 1 << 14;
 
 namespace {
 /// One sharding of an op: sizes of the axes of the mesh, and the sharding of

@@ -5,6 +5,7 @@
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
+#include "passes/sharding/Verify.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 #include <deque>
@@ -1155,7 +1156,7 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
           << reduce << "', expected cheapest, early or late";
       return signalPassFailure();
     }
-    if (failed(checkWhole()))
+    if (failed(checkWhole()) || failed(verifyManualCalls(getOperation())))
       return signalPassFailure();
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
