@@ -26,9 +26,6 @@ using namespace sheaf;
 using namespace sheaf::checking;
 using namespace sheaf::sharding;
 
-/// Loops over more elements take too long, one by one.
-constexpr double kMostLoops = 1 << 17;
-
 namespace {
 /// One sharding of an op: sizes of the axes of the mesh, and the sharding of
 /// each factor on them; whether keys of attention go round.
@@ -45,12 +42,12 @@ public:
   Checker(Operation *op, nn::ShardingRule rule, uint64_t seed)
       : op(op), rule(std::move(rule)), random(seed) {}
 
-  /// Whether it is small enough.
-  bool isSmall() const {
-    double loops = 1;
+  /// Over how many elements it loops.
+  double loops() const {
+    double count = 1;
     for (const nn::Factor &factor : rule.factors)
-      loops *= factor.size;
-    return loops <= kMostLoops;
+      count *= factor.size;
+    return count;
   }
 
   /// Tries everything; adds to `count` how many shardings.
@@ -499,11 +496,10 @@ struct DistCheckRules : sheaf::impl::DistCheckRulesBase<DistCheckRules> {
       if (failed(rule))
         return WalkResult::advance();
       Checker checker(op, std::move(*rule), seed);
-      if (!checker.isSmall()) {
+      if (checker.loops() > mostLoops) {
         emitRemark(op->getLoc())
             << op->getName() << " is not checked: it loops over more than "
-            << static_cast<int64_t>(kMostLoops)
-            << " elements; write it smaller";
+            << mostLoops.getValue() << " elements; write it smaller";
         return WalkResult::advance();
       }
       seen.insert(op->getName().getStringRef().str());

@@ -6,6 +6,7 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
 #include "passes/sharding/Ring.h"
+#include "passes/sharding/Verify.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 #include <deque>
@@ -1280,7 +1281,7 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
           << reduce << "', expected cheapest, early or late";
       return signalPassFailure();
     }
-    if (failed(checkWhole()))
+    if (failed(checkWhole()) || failed(verifyManualCalls(getOperation())))
       return signalPassFailure();
     if (!llvm::is_contained({"gather", "ring"}, context)) {
       getOperation().emitError("dist-partition: option 'context' is '")
