@@ -99,7 +99,8 @@ private:
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
   /// with a diagnostic, where it cannot be placed.
   FailureOr<llvm::json::Object> explainWhole();
-  LogicalResult explain(llvm::json::Array conflicts, llvm::json::Object whole);
+  LogicalResult explain(llvm::json::Array conflicts, ArrayRef<double> attention,
+                        llvm::json::Object whole);
   /// Floor 3 without its mesh.
   LogicalResult makeTransfers();
   LogicalResult makeExec();
@@ -342,9 +343,31 @@ LogicalResult Compilation::writeSchedule(StringRef path) {
   return writeBytes(path, text);
 }
 
+/// The axes of the mesh as passes take them.
+static std::string meshText(const CompileOptions &options) {
+  std::string text;
+  for (const auto &[axis, size] : options.mesh)
+    text += (text.empty() ? "" : ",") + axis + "=" + std::to_string(size);
+  return text;
+}
+
+/// The pass that exchanges sequence and heads around attention, behind a comma;
+/// empty where none is asked for.
+static std::string exchangePass(const CompileOptions &options) {
+  bool isCut = llvm::any_of(
+      options.mesh, [](const auto &axis) { return axis.first == "cp"; });
+  return options.context == "ulysses" && isCut && !options.reference
+             ? ",dist-exchange-heads{mesh=" + meshText(options) + "}"
+             : "";
+}
+
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
   if (!isTraining()) {
+    if (std::string exchange = exchangePass(options);
+        !exchange.empty() &&
+        failed(runPasses("exchange", StringRef(exchange).drop_front())))
+      return failure();
     if (options.differentiate) {
       std::string names;
       for (func::FuncOp function : module.getOps<func::FuncOp>())
@@ -366,8 +389,8 @@ LogicalResult Compilation::makeStep() {
                             ? ",nn-bucket-experts{parts=" +
                                   std::to_string(options.expertParallel) + "}"
                             : "";
-    if (failed(runPasses("inline",
-                         "inline{default-pipeline=},symbol-dce" + parts)) ||
+    if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce" +
+                                       parts + exchangePass(options))) ||
         failed(readStageMarks()) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
@@ -413,10 +436,13 @@ LogicalResult Compilation::makeDevice() {
   std::string strategy;
   llvm::raw_string_ostream os(strategy);
   // Means over the step are sums and counts, which may be sharded.
-  os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
-  llvm::interleave(
-      options.mesh, os,
-      [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
+  // Of a dropout in zig-zag order the numbers are cut, not the values.
+  os << "nn-decompose{ops=step_mean,step_sum"
+     << (options.context == "zigzag" ? ",dropout" : "")
+     << "},dist-apply-strategy{mesh=";
+  // An exchange of heads has declared it.
+  if (!dist::getMesh(module))
+    os << meshText(options);
   if (!options.strategy.empty() && !options.reference)
     os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
@@ -424,6 +450,7 @@ LogicalResult Compilation::makeDevice() {
      << " zero3-gathers=" << options.zero3Gathers
      << " accumulate=" << options.accumulate
      << " expert-parallel=" << options.expertParallel
+     << " zigzag=" << (options.context == "zigzag" ? "true" : "false")
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false")
      << "}";
   if (failed(runPasses("strategy", strategy)))
@@ -437,9 +464,14 @@ LogicalResult Compilation::makeDevice() {
     return manager.run(module);
   }
   if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
-      failed(runPasses("partition",
-                       "dist-partition{strict=" + Twine(options.strict) +
-                           "},symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses(
+          "partition",
+          Twine("dist-partition{context=") +
+              (options.context == "ring" || options.context == "zigzag"
+                   ? "ring"
+                   : "gather") +
+              " strict=" + Twine(options.strict) +
+              "},symbol-dce,canonicalize,cse,dist-verify")) ||
       failed(
           runPasses("collectives",
                     "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
@@ -564,6 +596,7 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
 /// What a step sends and, now that it is placed, what it holds; `whole` is what
 /// it would on one device.
 LogicalResult Compilation::explain(llvm::json::Array conflicts,
+                                   ArrayRef<double> attention,
                                    llvm::json::Object whole) {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
@@ -575,6 +608,8 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
                            {"totals", std::move(totals)},
                            {"conflicts", std::move(conflicts)},
                            {"memory", std::move(memory)}};
+    if (!attention.empty())
+      all["attention"] = sharding::explainAttention(attention);
     if (!whole.empty())
       all["memory_one_device"] = std::move(whole);
     llvm::json::Array peaks;
@@ -589,6 +624,7 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
     return success();
   }
   sharding::printCollectives(collectives, llvm::outs());
+  sharding::printAttention(attention, llvm::outs());
   sharding::printConflicts(conflicts, llvm::outs());
   // Kinds that only one of the two has, too.
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
@@ -825,7 +861,7 @@ static Floor floorAfter(StringRef phase) {
   if (phase.starts_with("at-"))
     phase = phase.take_front(phase.find('-', 3));
   return llvm::StringSwitch<Floor>(phase)
-      .Cases({"at-model", "inline", "differentiate", "at-gradients",
+      .Cases({"at-model", "inline", "exchange", "differentiate", "at-gradients",
               "recompute", "accumulate", "optimizer", "evaluation"},
              Floor::Model)
       .Cases({"widen", "simplify", "stages", "at-step"}, Floor::Step)
@@ -1215,6 +1251,7 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
       {"--accumulate", options.accumulate != defaults.accumulate},
       {"--sequence-parallel",
        options.sequenceParallel != defaults.sequenceParallel},
+      {"--context", options.context != defaults.context},
       {"--bucket-bytes", options.bucketBytes != defaults.bucketBytes},
       {"--strict", options.strict != defaults.strict}};
   std::string names;
@@ -1276,6 +1313,10 @@ LogicalResult Compilation::run(StringRef path) {
                           "or this dist.mesh");
   if (failed(checkShardingOptions(floor)))
     return failure();
+  if (options.context == "ulysses" && isTraining() && !isModel && !isResumed)
+    return module.emitError("is a step already, whose backward keeps what "
+                            "attention read; give --context=ulysses with the "
+                            "model");
   explains = options.explain != CompileOptions::Explain::No;
   if (!options.why.empty() &&
       (floor > Floor::Step || options.emit < Floor::Device ||
@@ -1336,6 +1377,7 @@ LogicalResult Compilation::run(StringRef path) {
     return writeSchedule(path);
   }
   llvm::json::Array conflicts;
+  std::vector<double> attention;
   llvm::json::Object whole;
   // What a device's share is a share of. A body that is written for a device
   // has no program of one.
@@ -1373,6 +1415,7 @@ LogicalResult Compilation::run(StringRef path) {
     }
     collectives = sharding::explainCollectives(step);
     conflicts = sharding::explainConflicts(step);
+    attention = sharding::countAttention(step);
   }
   if (isSchedule) {
     if (failed(makeTransfers()))
@@ -1389,7 +1432,8 @@ LogicalResult Compilation::run(StringRef path) {
     return success();
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
-  if (explains && failed(explain(std::move(conflicts), std::move(whole))))
+  if (explains &&
+      failed(explain(std::move(conflicts), attention, std::move(whole))))
     return failure();
   if (options.emit == Floor::Device || path.empty())
     return success();

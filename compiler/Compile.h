@@ -59,6 +59,9 @@ struct CompileOptions {
   /// dp (0: all of them).
   int64_t zero = 0, zeroGroup = 0;
   bool sequenceParallel = false;
+  /// How attention gets keys and values of a sequence in shards over `cp`:
+  /// gather, ring, zigzag or ulysses.
+  std::string context = "gather";
   /// The schedule of the pipeline's stages over `pp`, and how many stages each
   /// rank has where the schedule leaves that open.
   std::string pipeline = "gpipe";

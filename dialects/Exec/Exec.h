@@ -21,6 +21,8 @@ namespace sheaf::exec {
 /// Whether a type is a memref of integers or floats of static shape, no size of
 /// which is 0, and identity layout.
 bool isMemory(mlir::Type type);
+/// Whether a tensor can lie in such a memory.
+bool isTensor(mlir::Type type);
 /// The bytes of a buffer; an i1 element takes one.
 int64_t getBytes(mlir::MemRefType type);
 /// Whether a type is that of the handle of a transfer, tensor<i64>.

@@ -44,6 +44,12 @@ bool sheaf::exec::isMemory(Type type) {
          memory.getElementType().getIntOrFloatBitWidth() <= 64;
 }
 
+bool sheaf::exec::isTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getElementType().isIntOrFloat() &&
+         isMemory(MemRefType::get(tensor.getShape(), tensor.getElementType()));
+}
+
 bool sheaf::exec::isHandle(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && tensor.getRank() == 0 &&

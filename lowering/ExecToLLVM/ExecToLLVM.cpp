@@ -832,6 +832,11 @@ namespace {
 struct ExecToLLVM : sheaf::impl::ExecToLLVMBase<ExecToLLVM> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (module->hasAttr(kTableAttr)) {
+      module.emitError("exec-to-llvm: has ")
+          << kTableAttr << " already, expected a program that was not lowered";
+      return signalPassFailure();
+    }
     auto kernels = module.lookupSymbol<ModuleOp>(kKernelsName);
     Descriptions descriptions(module, kernels);
     llvm::StringMap<int64_t> functions;

@@ -107,6 +107,7 @@ private:
   void joinProducers(Operation *op);
   void joinSiblings();
   void recompute(Group &group);
+  bool othersStay(const Group &group, Operation *from, Operation *clone);
   void trim(Group &group);
   void build();
   nn::FusedOp build(Group &group, OpBuilder &builder);
@@ -498,6 +499,34 @@ void BlockFusion::joinSiblings() {
             "sums down the columns of one tensor share a pass over it";
 }
 
+/// Whether the other groups are still kernels where `clone`, in `group`, stands
+/// for `from`: what it reads must come out of theirs, which may not be of the
+/// shape of what else they write, and what nobody reads any more does not.
+bool BlockFusion::othersStay(const Group &group, Operation *from,
+                             Operation *clone) {
+  llvm::SmallSetVector<Group *, 4> touched;
+  touched.insert(groupOf.lookup(from));
+  for (Value operand : clone->getOperands())
+    if (Operation *op = producer(operand))
+      touched.insert(groupOf.lookup(op));
+  for (Group *other : touched) {
+    if (!other || other == &group)
+      continue;
+    SmallVector<Operation *> rest(other->ops);
+    if (from->use_empty())
+      llvm::erase(rest, from);
+    if (other->closed) {
+      if (rest.size() != other->ops.size() || resultsOf(rest).size() != 1)
+        return false;
+      continue;
+    }
+    Group again;
+    if (rest.size() > 1 && !refusal(rest, again).empty())
+      return false;
+  }
+  return true;
+}
+
 /// Computes again what is cheap and made of what the group reads anyway, or of
 /// less.
 void BlockFusion::recompute(Group &group) {
@@ -535,7 +564,7 @@ void BlockFusion::recompute(Group &group) {
       ops.push_back(clone);
       sort(ops);
       Group merged;
-      if (refusal(ops, merged).empty()) {
+      if (refusal(ops, merged).empty() && othersStay(group, from, clone)) {
         group.ops = ops;
         groupOf[clone] = &group;
         changed = true;

@@ -698,9 +698,10 @@ LogicalResult Cutter::makeParts() {
     builder.setInsertionPointToEnd(block);
     for (Operation *op : made.ops) {
       // Made again already by an op that moves it?
-      if (llvm::any_of(op->getResults(), [&](Value value) {
-            return made.mapping.contains(value);
-          }))
+      if (llvm::any_of(op->getResults(),
+                       [&mapping = made.mapping](Value value) {
+                         return mapping.contains(value);
+                       }))
         continue;
       for (Value operand : op->getOperands())
         resolve(made, operand, builder);

@@ -127,10 +127,11 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
     if (mpi.rank() == 0)
       fmt::print(
           stderr,
-          "sheaf-run: error: {}: compiled for {} ranks{}, started as {} "
+          "sheaf-run: error: {}: compiled for {} rank{}{}, started as {} "
           "process{}; "
           "use mpirun -n {}, or start without mpirun to run them as threads\n",
-          artifact.path, artifact.manifest.ranks, meshText(artifact.manifest),
+          artifact.path, artifact.manifest.ranks,
+          artifact.manifest.ranks == 1 ? "" : "s", meshText(artifact.manifest),
           mpi.size(), mpi.size() == 1 ? "" : "es", artifact.manifest.ranks);
     mpi.finish();
     return 1;

@@ -133,7 +133,10 @@ static cl::opt<std::string> stageLayout(
 static cl::opt<std::string>
     context("context",
             cl::desc("How attention gets keys and values from the other "
-                     "devices of cp: gather (default), all at once"),
+                     "devices of cp: gather (default), all at once; ring, from "
+                     "neighbour to neighbour; zigzag, the same with equal work "
+                     "for causal attention; ulysses, whole sequences of some "
+                     "heads"),
             cl::init("gather"), cl::cat(category));
 static cl::opt<std::string>
     explain("explain", cl::ValueOptional,
@@ -331,6 +334,11 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
 
 /// Reads two explanations and writes what differs.
 static int printDiff() {
+  for (auto [name, option] : cl::getRegisteredOptions())
+    if (option != &diff && option->getNumOccurrences() &&
+        llvm::is_contained(option->Categories, &category))
+      return fail("--diff only compares two files, expected no " +
+                  llvm::Twine(name.size() > 1 ? "--" : "-") + name);
   llvm::SmallVector<llvm::json::Object> sides;
   for (const std::string &file : inputs) {
     std::string error;
@@ -409,12 +417,9 @@ int main(int argc, char **argv) {
                 ", expected fp32; the types of the model's tensors are kept");
   if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;
-  if (llvm::is_contained({"ring", "zigzag", "ulysses"}, context))
-    return fail(llvm::Twine("--context=") + context +
-                " is not supported, expected --context=gather");
-  if (context != "gather")
+  if (!llvm::is_contained({"gather", "ring", "zigzag", "ulysses"}, context))
     return fail(llvm::Twine("unknown --context=") + context +
-                ", expected gather");
+                ", expected gather, ring, zigzag or ulysses");
   if (context.getNumOccurrences() && !options.isMeshGiven)
     return fail("--context tells how devices of cp share a sequence: expected "
                 "--mesh, too, such as --mesh=cp=2");
@@ -431,6 +436,7 @@ int main(int argc, char **argv) {
   options.zero = zero;
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
+  options.context = context;
   options.pipeline = pipeline;
   options.isPipelineGiven =
       pipeline.getNumOccurrences() || chunks.getNumOccurrences() ||
@@ -472,6 +478,9 @@ int main(int argc, char **argv) {
     return fail("--strategy is given, so --zero, --zero-group and "
                 "--sequence-parallel are not; "
                 "write them as rows");
+  if (!strategy.empty() && context == "zigzag")
+    return fail("--strategy is given, so --context=zigzag is not; write 'batch "
+                "seq -> cp zigzag' as a row, and give --context=ring");
   if (why.getNumOccurrences() && (why.empty() || !output.empty()))
     return fail("--why answers on standard output and compiles nothing: give "
                 "it a value, and no "

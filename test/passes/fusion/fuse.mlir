@@ -154,3 +154,25 @@ func.func @tied(%g: tensor<9x24xf32>, %t: tensor<9xi32>, %a: tensor<50x24xf32>) 
   %1 = nn.add %a, %0 : tensor<50x24xf32>
   return %1 : tensor<50x24xf32>
 }
+
+// -----
+
+// A value is not computed again where that would take from its group what no kernel
+// stores beside the rest: one number of each column, beside all of the rows.
+// CHECK-LABEL: @not_again
+// CHECK: %[[F:.*]]:2 = nn.fused(%{{.*}}, %{{.*}} : tensor<64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>, tensor<8x64xf32>
+// CHECK: nn.mul
+// CHECK: nn.add
+// CHECK: nn.exp
+// CHECK: nn.yield
+// CHECK: nn.fused(%[[F]]#0, %{{.*}} : tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<64xf32>
+// CHECK-NOT: nn.add
+// CHECK: nn.reduce sum
+func.func @not_again(%x: tensor<8x64xf32>, %b: tensor<64xf32>) -> (tensor<8x64xf32>, tensor<64xf32>) {
+  %s = nn.mul %b, %b : tensor<64xf32>
+  %v = nn.add %x, %s : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
+  %w = nn.exp %v : tensor<8x64xf32>
+  %p = nn.mul %v, %x : tensor<8x64xf32>
+  %r = nn.reduce sum %p dims [0] : (tensor<8x64xf32>) -> tensor<64xf32>
+  return %w, %r : tensor<8x64xf32>, tensor<64xf32>
+}
