@@ -1,20 +1,26 @@
 //===- Compile.cpp - From model IR to an artifact -------------------------===//
 
 #include "compiler/Compile.h"
+#include "compiler/ExplainPlaces.h"
 #include "compiler/Phases.h"
 #include "compiler/Remarks.h"
 #include "dialects/Dist/Dist.h"
 #include "dialects/Exec/Exec.h"
 #include "dialects/NN/NN.h"
+#include "dialects/Pipe/Pipe.h"
 #include "mlir/Bytecode/BytecodeWriter.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/pipeline/Conversion.h"
 #include "passes/pipeline/schedule/Text.h"
+#include "passes/pipeline/schedule/Verify.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
+#include "passes/stages/Passes.h"
 #include "passes/stages/Plan.h"
 #include "passes/step/Flops.h"
 #include "runtime/include/sheaf/abi.h"
@@ -23,6 +29,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
 #include "llvm/Support/Path.h"
 #include <map>
 
@@ -44,7 +51,7 @@ public:
   Compilation(ModuleOp module, const CompileOptions &options,
               TimingScope &timing)
       : module(module), options(options), timing(timing),
-        phases(module, options, timing) {}
+        phases(module, options, timing), stageLayers(options.stageLayers) {}
 
   LogicalResult run(StringRef path);
 
@@ -57,6 +64,15 @@ private:
   bool isModel = true;
   llvm::json::Object manifest;
   std::string modelBytecode;
+  /// How many layers each stage has, by option or by marks in the model.
+  std::vector<int64_t> stageLayers;
+  /// What a step sends, where that is to be explained.
+  llvm::json::Array collectives;
+  bool explains = false;
+  /// Of the axis pp.
+  dist::LinkSpeed link = {1, 0};
+  /// The step as a pipeline, where there is one and it was not skipped.
+  std::optional<stages::StepPlan> plan;
   /// The kernels in LLVM, in nested modules.
   OwningOpRef<ModuleOp> kernelParts;
 
@@ -73,16 +89,23 @@ private:
   /// that make what they run; 1 where there is none.
   int64_t pipelinePlaces();
   FailureOr<schedule::Schedule> makeSchedule();
+  LogicalResult readStageMarks();
   LogicalResult cutStages();
+  stages::ScheduleOptions scheduleOptions();
   LogicalResult makePrograms();
+  LogicalResult writeSchedule(StringRef path);
   LogicalResult makeStep();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
   /// with a diagnostic, where it cannot be placed.
   FailureOr<llvm::json::Object> explainWhole();
-  LogicalResult explain(llvm::json::Array collectives,
-                        llvm::json::Array conflicts, llvm::json::Object whole);
+  LogicalResult explain(llvm::json::Array conflicts, ArrayRef<double> attention,
+                        llvm::json::Object whole);
+  /// Floor 3 without its mesh.
+  LogicalResult makeTransfers();
   LogicalResult makeExec();
+  LogicalResult checkMemory();
+  LogicalResult statePeaks();
   LogicalResult makeLLVM();
   LogicalResult writeText(StringRef path) { return writeText(module, path); }
   LogicalResult writeText(ModuleOp root, StringRef path);
@@ -122,6 +145,54 @@ FailureOr<schedule::Schedule> Compilation::makeSchedule() {
   return *plan;
 }
 
+/// How many layers each stage has, where `pipe.stage` on the calls of layers in
+/// @loss says to which they go.
+LogicalResult Compilation::readStageMarks() {
+  auto loss = module.lookupSymbol<func::FuncOp>("loss");
+  if (pipelinePlaces() < 2 || !loss)
+    return success();
+  SymbolTable symbols(module);
+  std::vector<int64_t> counts;
+  func::CallOp marked, unmarked;
+  for (auto call : loss.getOps<func::CallOp>()) {
+    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (!callee || !callee->hasAttr(nn::kLayerAttr))
+      continue;
+    Attribute mark = call->getAttr(kStageAttr);
+    if (!mark) {
+      unmarked = call;
+      continue;
+    }
+    auto stage = dyn_cast<IntegerAttr>(mark);
+    if (!stage || stage.getInt() < 0 || stage.getInt() >= (1 << 20))
+      return call.emitOpError("has ") << kStageAttr << " = " << mark
+                                      << ", expected the number of a stage";
+    if (stage.getInt() + 1 < static_cast<int64_t>(counts.size()))
+      return call.emitOpError("is marked for stage ")
+             << stage.getInt() << " behind a layer of stage "
+             << counts.size() - 1
+             << ", expected layers on stages in their order";
+    counts.resize(stage.getInt() + 1);
+    ++counts.back();
+    marked = call;
+  }
+  if (!marked)
+    return success();
+  if (unmarked) {
+    InFlightDiagnostic error = unmarked.emitOpError("is a layer without ")
+                               << kStageAttr
+                               << ", expected one on every layer or on none";
+    error.attachNote(marked.getLoc()) << "this one has it";
+    return error;
+  }
+  if (!stageLayers.empty())
+    return marked.emitOpError("is marked for a stage, and --stage-layers or "
+                              "--stage-layout tells of stages, too, expected "
+                              "one of the two");
+  stageLayers = std::move(counts);
+  return success();
+}
+
 /// The step with its microbatch body in stage parts.
 LogicalResult Compilation::cutStages() {
   if (pipelinePlaces() < 2)
@@ -131,39 +202,172 @@ LogicalResult Compilation::cutStages() {
            << pipelinePlaces()
            << ": a pipeline runs a training step, expected a model with @loss, "
               "or dp and tp alone";
-  FailureOr<schedule::Schedule> plan = makeSchedule();
-  if (failed(plan))
-    return failure();
-  bool isSplit = false;
-  for (const auto &line : plan->ranks)
-    for (const schedule::Action &action : line)
-      for (const schedule::Task &task : {action.task, action.other})
-        isSplit |=
-            task.stage >= 0 && (task.part == schedule::Part::InputGradient ||
-                                task.part == schedule::Part::WeightGradient);
+  // What is made for the costs of stages is made when they are known.
+  bool isSplit = options.pipeline == "greedy";
+  int64_t count = stageLayers.empty()
+                      ? pipelinePlaces() * options.chunks
+                      : static_cast<int64_t>(stageLayers.size());
+  if (!isSplit) {
+    FailureOr<schedule::Schedule> made = makeSchedule();
+    if (failed(made))
+      return failure();
+    count = made->stages();
+    for (const auto &line : made->ranks)
+      for (const schedule::Action &action : line)
+        for (const schedule::Task &task : {action.task, action.other})
+          isSplit |=
+              task.stage >= 0 && (task.part == schedule::Part::InputGradient ||
+                                  task.part == schedule::Part::WeightGradient);
+  }
   std::string layers;
-  for (int64_t count : options.stageLayers)
-    layers += (layers.empty() ? " layers=" : ",") + std::to_string(count);
-  return runPasses("stages", Twine("pipe-cut-stages{stages=") +
-                                 Twine(plan->stages()) +
+  for (int64_t number : stageLayers)
+    layers += (layers.empty() ? " layers=" : ",") + std::to_string(number);
+  return runPasses("stages", Twine("pipe-cut-stages{stages=") + Twine(count) +
                                  " split=" + (isSplit ? "true" : "false") +
-                                 layers + "},symbol-dce,canonicalize");
+                                 layers +
+                                 " embedding=" + Twine(options.embeddingStage) +
+                                 "},symbol-dce,canonicalize");
+}
+
+stages::ScheduleOptions Compilation::scheduleOptions() {
+  stages::ScheduleOptions schedule{options.pipeline, options.chunks};
+  if (options.memoryLimit >= 0)
+    schedule.memoryLimit = options.memoryLimit;
+  return schedule;
 }
 
 /// The program of each rank of the pipeline.
 LogicalResult Compilation::makePrograms() {
   if (pipelinePlaces() < 2)
     return success();
+  std::string name = options.pipeline;
+  if (!phases.isSkipping()) {
+    FailureOr<stages::StepPlan> made =
+        stages::planStep(module, scheduleOptions());
+    if (failed(made))
+      return failure();
+    plan = std::move(*made);
+    // Costs are not the same behind what comes now.
+    if (name == "greedy") {
+      name = "module";
+      module->setAttr(
+          exec::kScheduleAttr,
+          StringAttr::get(module.getContext(),
+                          schedule::printText(plan->schedule, true)));
+    }
+  }
   bool isFused = options.codegen.optLevel > 0;
-  return runPasses("programs",
-                   Twine(isFused ? "nn-accumulate-in-layers,symbol-dce," : "") +
-                       "pipe-make-programs{schedule='" + options.pipeline +
-                       "' chunks=" + Twine(options.chunks) + "},symbol-dce");
+  if (failed(runPasses(
+          "programs",
+          Twine(isFused ? "nn-accumulate-in-layers,symbol-dce," : "") +
+              "pipe-make-programs{schedule='" + name +
+              "' chunks=" + Twine(options.chunks) + "},symbol-dce")))
+    return failure();
+  if (explains && !phases.isSkipping())
+    collectives = explainPlaces(module, "step", std::move(collectives), link);
+  return success();
+}
+
+/// A planned step as IR of pipe.
+static OwningOpRef<ModuleOp> makePipeIR(MLIRContext *context,
+                                        const stages::StepPlan &plan) {
+  std::string text = "pipe.pipeline @step {\n";
+  llvm::raw_string_ostream os(text);
+  for (const schedule::Stage &stage : plan.pipeline.stages) {
+    int64_t temporaries = 0;
+    for (int64_t bytes : stage.partBytes)
+      temporaries = std::max(temporaries, bytes);
+    os << "pipe.stage forward " << llvm::format("%.17e", stage.forward)
+       << " input_gradient " << llvm::format("%.17e", stage.inputGradient)
+       << " weight_gradient " << llvm::format("%.17e", stage.weightGradient)
+       << " {resident_bytes = " << stage.residentBytes
+       << " : i64, temporary_bytes = " << temporaries << " : i64}\n";
+  }
+  for (auto [value, type] : llvm::zip_equal(plan.pipeline.values, plan.types)) {
+    os << "pipe.value " << schedule::letterOf(value.part) << " " << value.stage
+       << " to [";
+    llvm::interleaveComma(value.uses, os, [&](const schedule::Use &use) {
+      os << "#pipe.use<" << schedule::letterOf(use.part) << " " << use.stage
+         << ">";
+    });
+    os << "] : " << type << "\n";
+  }
+  os << "}\n";
+  auto module = parseSourceString<ModuleOp>(text, ParserConfig(context));
+  if (!module)
+    return module;
+  auto pipeline = *module->getOps<pipe::PipelineOp>().begin();
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto op = pipe::ScheduleOp::create(builder, module->getLoc(), "step_schedule",
+                                     pipeline.getSymName(),
+                                     plan.lowered.microbatches);
+  op.getBody().emplaceBlock();
+  pipe::writeSchedule(op, pipeline, plan.pipeline, plan.lowered,
+                      /*withValues=*/true);
+  return module;
+}
+
+/// Floor 4, as text.
+LogicalResult Compilation::writeSchedule(StringRef path) {
+  std::string text;
+  if (options.emit == Floor::Schedule) {
+    text = schedule::printText(plan->schedule, true);
+  } else if (options.emit == Floor::ScheduleIR) {
+    OwningOpRef<ModuleOp> made = makePipeIR(module.getContext(), *plan);
+    return made ? writeText(*made, path) : failure();
+  } else {
+    bool communicates = options.emit == Floor::ScheduleCSVComm;
+    schedule::Schedule actions = communicates ? plan->lowered : plan->schedule;
+    // The CSV has no numbers of values: of each part the first that is sent.
+    std::map<std::pair<schedule::Part, int32_t>, int32_t> firstSent;
+    auto eachTransfer = [&](auto take) {
+      for (auto &line : actions.ranks)
+        for (schedule::Action &action : line)
+          if (action.isTransfer())
+            take(action, std::pair(action.task.part, action.task.stage));
+    };
+    eachTransfer([&](schedule::Action &action, auto producer) {
+      int32_t &first =
+          firstSent.try_emplace(producer, action.value).first->second;
+      first = std::min(first, action.value);
+    });
+    eachTransfer([&](schedule::Action &action, auto producer) {
+      action.value -= firstSent.at(producer);
+    });
+    llvm::Expected<std::string> csv = schedule::printCSV(actions, communicates);
+    if (!csv)
+      return module.emitError("cannot be written as CSV: ")
+             << llvm::toString(csv.takeError());
+    text = std::move(*csv);
+  }
+  return writeBytes(path, text);
+}
+
+/// The axes of the mesh as passes take them.
+static std::string meshText(const CompileOptions &options) {
+  std::string text;
+  for (const auto &[axis, size] : options.mesh)
+    text += (text.empty() ? "" : ",") + axis + "=" + std::to_string(size);
+  return text;
+}
+
+/// The pass that exchanges sequence and heads around attention, behind a comma;
+/// empty where none is asked for.
+static std::string exchangePass(const CompileOptions &options) {
+  bool isCut = llvm::any_of(
+      options.mesh, [](const auto &axis) { return axis.first == "cp"; });
+  return options.context == "ulysses" && isCut && !options.reference
+             ? ",dist-exchange-heads{mesh=" + meshText(options) + "}"
+             : "";
 }
 
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
   if (!isTraining()) {
+    if (std::string exchange = exchangePass(options);
+        !exchange.empty() &&
+        failed(runPasses("exchange", StringRef(exchange).drop_front())))
+      return failure();
     if (options.differentiate) {
       std::string names;
       for (func::FuncOp function : module.getOps<func::FuncOp>())
@@ -187,8 +391,9 @@ LogicalResult Compilation::makeStep() {
                   std::to_string(options.expertParallel) +
                   " room=" + std::to_string(options.expertRoom) + "}"
             : "";
-    if (failed(runPasses("inline",
-                         "inline{default-pipeline=},symbol-dce" + parts)) ||
+    if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce" +
+                                       parts + exchangePass(options))) ||
+        failed(readStageMarks()) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
         failed(phases.at("gradients")) ||
@@ -233,10 +438,13 @@ LogicalResult Compilation::makeDevice() {
   std::string strategy;
   llvm::raw_string_ostream os(strategy);
   // Means over the step are sums and counts, which may be sharded.
-  os << "nn-decompose{ops=step_mean,step_sum},dist-apply-strategy{mesh=";
-  llvm::interleave(
-      options.mesh, os,
-      [&](const auto &axis) { os << axis.first << "=" << axis.second; }, ",");
+  // Of a dropout in zig-zag order the numbers are cut, not the values.
+  os << "nn-decompose{ops=step_mean,step_sum"
+     << (options.context == "zigzag" ? ",dropout" : "")
+     << "},dist-apply-strategy{mesh=";
+  // An exchange of heads has declared it.
+  if (!dist::getMesh(module))
+    os << meshText(options);
   if (!options.strategy.empty() && !options.reference)
     os << " strategy='" << options.strategy << "'";
   os << " zero=" << options.zero << " zero-group=" << options.zeroGroup
@@ -244,6 +452,7 @@ LogicalResult Compilation::makeDevice() {
      << " zero3-gathers=" << options.zero3Gathers
      << " accumulate=" << options.accumulate
      << " expert-parallel=" << options.expertParallel
+     << " zigzag=" << (options.context == "zigzag" ? "true" : "false")
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false")
      << "}";
   if (failed(runPasses("strategy", strategy)))
@@ -257,15 +466,21 @@ LogicalResult Compilation::makeDevice() {
     return manager.run(module);
   }
   if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
-      failed(runPasses("partition",
-                       "dist-partition{strict=" + Twine(options.strict) +
-                           "},symbol-dce,canonicalize,cse,dist-verify")) ||
+      failed(runPasses(
+          "partition",
+          Twine("dist-partition{context=") +
+              (options.context == "ring" || options.context == "zigzag"
+                   ? "ring"
+                   : "gather") +
+              " strict=" + Twine(options.strict) +
+              "},symbol-dce,canonicalize,cse,dist-verify")) ||
       failed(runPasses(
           "collectives",
           "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
               "},canonicalize," +
               (options.expertRows == "exact" ? "dist-exchange-rows,cse," : "") +
-              "dist-verify")))
+              // They are counted one by one behind.
+              (pipelinePlaces() > 1 ? "cse," : "") + "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   return success();
@@ -319,6 +534,23 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
                        manifest.getObject("entries")->getObject(name));
 }
 
+/// Gives what is stated of each place along a pipeline: the most bytes of a
+/// step, and where it needs them.
+static void
+eachPeak(const llvm::json::Object &manifest,
+         llvm::function_ref<void(int64_t, int64_t, StringRef)> take) {
+  const llvm::json::Object *step =
+      manifest.getObject("entries")->getObject("step");
+  const llvm::json::Array *places = step ? step->getArray("stages") : nullptr;
+  if (!places)
+    return;
+  for (auto [place, value] : llvm::enumerate(*places))
+    if (std::optional<int64_t> bytes =
+            value.getAsObject()->getInteger("peak_bytes"))
+      take(place, *bytes,
+           value.getAsObject()->getString("peak_action").value_or(""));
+}
+
 /// Without its shardings a program is that of one device.
 static void forgetShardings(ModuleOp module) {
   module->walk([](Operation *op) {
@@ -349,6 +581,7 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
   whole.mesh.clear();
   whole.dumpPhasesTo.clear();
   whole.printFusion = false;
+  whole.memoryLimit = -1;
   // What others attached sees the program that was asked for, and that once.
   whole.attached.clear();
   whole.runsPluginPasses = false;
@@ -365,8 +598,8 @@ FailureOr<llvm::json::Object> Compilation::explainWhole() {
 
 /// What a step sends and, now that it is placed, what it holds; `whole` is what
 /// it would on one device.
-LogicalResult Compilation::explain(llvm::json::Array collectives,
-                                   llvm::json::Array conflicts,
+LogicalResult Compilation::explain(llvm::json::Array conflicts,
+                                   ArrayRef<double> attention,
                                    llvm::json::Object whole) {
   FailureOr<llvm::json::Object> entries = describeEntries(module);
   if (failed(entries))
@@ -378,13 +611,23 @@ LogicalResult Compilation::explain(llvm::json::Array collectives,
                            {"totals", std::move(totals)},
                            {"conflicts", std::move(conflicts)},
                            {"memory", std::move(memory)}};
+    if (!attention.empty())
+      all["attention"] = sharding::explainAttention(attention);
     if (!whole.empty())
       all["memory_one_device"] = std::move(whole);
+    llvm::json::Array peaks;
+    eachPeak(*entries, [&](int64_t place, int64_t bytes, StringRef action) {
+      peaks.push_back(llvm::json::Object{
+          {"place", place}, {"bytes", bytes}, {"action", action}});
+    });
+    if (!peaks.empty())
+      all["peaks"] = std::move(peaks);
     llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(std::move(all)))
                  << "\n";
     return success();
   }
   sharding::printCollectives(collectives, llvm::outs());
+  sharding::printAttention(attention, llvm::outs());
   sharding::printConflicts(conflicts, llvm::outs());
   // Kinds that only one of the two has, too.
   std::map<std::string, std::pair<int64_t, int64_t>> kinds;
@@ -409,11 +652,144 @@ LogicalResult Compilation::explain(llvm::json::Array collectives,
       line(kind, bytes);
   std::pair<int64_t, int64_t> all = sum;
   line("in all", all);
+  eachPeak(*entries, [&](int64_t place, int64_t bytes, StringRef action) {
+    llvm::outs() << "place " << place << " of pp: at most " << bytes
+                 << " bytes, at " << action << "\n";
+  });
   return success();
 }
 
-/// Floor 3 to the placed program.
-LogicalResult Compilation::makeExec() {
+/// Whether each device has room for a step, now that it is placed.
+LogicalResult Compilation::checkMemory() {
+  if (options.memoryLimit < 0)
+    return success();
+  FailureOr<llvm::json::Object> entries = describeEntries(module);
+  if (failed(entries))
+    return failure();
+  const llvm::json::Object *step =
+      entries->getObject("entries")->getObject("step");
+  if (!step)
+    return success();
+  auto check = [&](const llvm::json::Object *entry, const Twine &who) {
+    std::map<std::string, int64_t> sorted;
+    int64_t all = 0;
+    llvm::json::Object memory = explainMemory(*entries, entry);
+    for (auto &[kind, bytes] : memory) {
+      all += *bytes.getAsInteger();
+      sorted[kind.str()] = *bytes.getAsInteger();
+    }
+    std::string kinds;
+    for (auto &[kind, bytes] : sorted)
+      if (bytes > 0)
+        kinds +=
+            (kinds.empty() ? "" : ", ") + kind + " " + std::to_string(bytes);
+    if (all <= options.memoryLimit)
+      return success();
+    return LogicalResult(
+        module.emitError("needs ")
+        << all << " bytes on " << who.str() << " (" << kinds
+        << "), more than --memory-limit=" << options.memoryLimit
+        << "; expected more microbatches, more devices, --recompute, --zero, "
+           "or a limit of at least "
+        << all);
+  };
+  const llvm::json::Array *stages = step->getArray("stages");
+  if (!stages)
+    return check(step, "each device");
+  for (auto [place, stage] : llvm::enumerate(*stages))
+    if (failed(check(stage.getAsObject(),
+                     "the devices at place " + Twine(place) + " of pp")))
+      return failure();
+  return success();
+}
+
+/// Says on the placed programs of a pipeline what a rank needs at most, and
+/// where: what the verifier of schedules counts for the parts as they are now.
+LogicalResult Compilation::statePeaks() {
+  if (!plan)
+    return success();
+  FailureOr<llvm::json::Object> entries = describeEntries(module);
+  if (failed(entries))
+    return failure();
+  const llvm::json::Object *step =
+      entries->getObject("entries")->getObject("step");
+  const llvm::json::Array *places = step ? step->getArray("stages") : nullptr;
+  if (!places)
+    return success();
+  schedule::Pipeline pipeline = plan->pipeline;
+  for (schedule::Value &value : pipeline.values)
+    value.bytes = exec::alignUp(value.bytes);
+  for (auto [stage, sum] : llvm::zip_equal(pipeline.stages, plan->sumBytes)) {
+    stage.residentBytes = exec::alignUp(sum);
+    stage.temporaryBytes = 0;
+    stage.partBytes = {};
+  }
+  std::map<std::string, schedule::Action> actions;
+  for (const auto &line : plan->schedule.ranks)
+    for (const schedule::Action &action : line)
+      actions[action.str()] = action;
+  SmallVector<func::FuncOp> programs(places->size());
+  SmallVector<int64_t> arenas, persistent;
+  SymbolTable symbols(module);
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    auto at = function->getAttrOfType<ArrayAttr>(exec::kPlaceAttr);
+    if (!at || cast<StringAttr>(at[0]).getValue() != "step")
+      continue;
+    programs[cast<IntegerAttr>(at[1]).getInt()] = function;
+    function.walk([&](exec::CallOp call) {
+      auto name = call->getAttrOfType<StringAttr>(exec::kActionAttr);
+      auto action = name ? actions.find(name.str()) : actions.end();
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      auto scratch =
+          callee ? callee->getAttrOfType<IntegerAttr>(exec::kScratchAttr)
+                 : IntegerAttr();
+      if (action == actions.end() || !scratch)
+        return;
+      for (const schedule::Task &task :
+           {action->second.task, action->second.other})
+        if (task.stage >= 0) {
+          int64_t &bytes = pipeline.stages[task.stage]
+                               .partBytes[static_cast<size_t>(task.part)];
+          bytes = std::max(bytes, scratch.getInt());
+        }
+    });
+  }
+  for (auto [place, value] : llvm::enumerate(*places)) {
+    const llvm::json::Object *entry = value.getAsObject();
+    int64_t all = 0;
+    llvm::json::Object memory = explainMemory(*entries, entry);
+    for (auto &[kind, bytes] : memory)
+      all += *bytes.getAsInteger();
+    arenas.push_back(entry->getInteger("arena_bytes").value_or(0));
+    persistent.push_back(all - arenas.back());
+    for (auto [stage, rank] : llvm::enumerate(plan->schedule.rankOf))
+      if (rank == static_cast<int32_t>(place)) {
+        pipeline.stages[stage].residentBytes += persistent.back();
+        break;
+      }
+  }
+  schedule::Verification verified = schedule::verify(pipeline, plan->lowered);
+  if (verified.problem)
+    return module.emitError("has a schedule that does not run: ")
+           << verified.problem->str();
+  Builder builder(module.getContext());
+  for (auto [place, program] : llvm::enumerate(programs)) {
+    if (!program || place >= verified.peaks.size())
+      continue;
+    const schedule::Peak &peak = verified.peaks[place];
+    // Buffers have places, between which a little is unused.
+    int64_t bytes = std::max(peak.bytes, persistent[place] + arenas[place]);
+    program->setAttr(exec::kPeakAttr, builder.getI64IntegerAttr(bytes));
+    if (peak.action >= 0)
+      program->setAttr(
+          exec::kPeakActionAttr,
+          builder.getStringAttr(plan->lowered.ranks[place][peak.action].str()));
+  }
+  return success();
+}
+
+/// Floor 3 without its mesh.
+LogicalResult Compilation::makeTransfers() {
   if (failed(runPasses("transfers", "dist-to-nn,canonicalize,cse")))
     return failure();
   module->removeAttr(kDeviceAttr);
@@ -427,7 +803,12 @@ LogicalResult Compilation::makeExec() {
       failed(runPasses("reductions", "nn-decompose{ops=route},"
                                      "func.func(cpu-split-reductions)")))
     return failure();
-  if (failed(makePrograms()))
+  return success();
+}
+
+/// From there to the placed program.
+LogicalResult Compilation::makeExec() {
+  if (failed(makeTransfers()) || failed(makePrograms()))
     return failure();
   if (options.codegen.optLevel > 0 &&
       failed(runPasses("fuse",
@@ -438,7 +819,9 @@ LogicalResult Compilation::makeExec() {
   return failure(
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
-      failed(runPasses("place", "exec-place")) || failed(phases.at("placed")));
+      failed(runPasses("place", "exec-place")) || failed(phases.at("placed")) ||
+      (!phases.isSkipping() &&
+       (failed(checkMemory()) || failed(statePeaks()))));
 }
 
 /// Moves the kernels of `module` into nested modules of the result, a few in
@@ -481,7 +864,7 @@ static Floor floorAfter(StringRef phase) {
   if (phase.starts_with("at-"))
     phase = phase.take_front(phase.find('-', 3));
   return llvm::StringSwitch<Floor>(phase)
-      .Cases({"at-model", "inline", "differentiate", "at-gradients",
+      .Cases({"at-model", "inline", "exchange", "differentiate", "at-gradients",
               "recompute", "accumulate", "optimizer", "evaluation"},
              Floor::Model)
       .Cases({"widen", "simplify", "stages", "at-step"}, Floor::Step)
@@ -855,10 +1238,12 @@ void Compilation::annotate() {
 }
 
 LogicalResult Compilation::checkShardingOptions(Floor floor) {
-  if (options.isPipelineGiven && pipelinePlaces() < 2 && !options.reference)
-    return module.emitError("has no pipeline, which --pipeline, --chunks or "
-                            "--stage-layers would tell what to do: expected "
-                            "--mesh with pp, such as --mesh=pp=2");
+  if (options.isPipelineGiven && pipelinePlaces() < 2 &&
+      !options.isPipelineOfOne && !options.reference)
+    return module.emitError("has no pipeline, which --pipeline, --chunks, "
+                            "--stage-layers or --stage-layout would tell what "
+                            "to do: expected --mesh with pp, such as "
+                            "--mesh=pp=2");
   const CompileOptions defaults;
   const std::pair<StringRef, bool> given[] = {
       {"--strategy", options.strategy != defaults.strategy},
@@ -869,6 +1254,7 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
       {"--accumulate", options.accumulate != defaults.accumulate},
       {"--sequence-parallel",
        options.sequenceParallel != defaults.sequenceParallel},
+      {"--context", options.context != defaults.context},
       {"--bucket-bytes", options.bucketBytes != defaults.bucketBytes},
       {"--strict", options.strict != defaults.strict}};
   std::string names;
@@ -930,7 +1316,11 @@ LogicalResult Compilation::run(StringRef path) {
                           "or this dist.mesh");
   if (failed(checkShardingOptions(floor)))
     return failure();
-  bool explains = options.explain != CompileOptions::Explain::No;
+  if (options.context == "ulysses" && isTraining() && !isModel && !isResumed)
+    return module.emitError("is a step already, whose backward keeps what "
+                            "attention read; give --context=ulysses with the "
+                            "model");
+  explains = options.explain != CompileOptions::Explain::No;
   if (!options.why.empty() &&
       (floor > Floor::Step || options.emit < Floor::Device ||
        (options.mesh.empty() && !dist::getMesh(module))))
@@ -973,21 +1363,24 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (options.emit == Floor::Step)
     return writeText(path);
-  if (options.emit == Floor::Schedule || options.emit == Floor::ScheduleCSV) {
-    if (pipelinePlaces() < 2)
-      return module.emitError("has no pipeline to schedule, expected --mesh "
-                              "with pp, such as --mesh=pp=2");
-    FailureOr<schedule::Schedule> plan = makeSchedule();
-    if (failed(plan))
+  bool isSchedule =
+      options.emit >= Floor::Schedule && options.emit <= Floor::ScheduleIR;
+  if (isSchedule && pipelinePlaces() < 2)
+    return module.emitError("has no pipeline to schedule, expected --mesh "
+                            "with pp, such as --mesh=pp=2");
+  // Costs and transfers are those of a device; recipes are known here.
+  bool needsDevice = options.pipeline == "greedy" ||
+                     options.emit == Floor::ScheduleCSVComm ||
+                     options.emit == Floor::ScheduleIR;
+  if (isSchedule && !needsDevice) {
+    FailureOr<schedule::Schedule> made = makeSchedule();
+    if (failed(made))
       return failure();
-    if (options.emit == Floor::Schedule)
-      return writeBytes(path, schedule::printText(*plan, true));
-    llvm::Expected<std::string> csv = schedule::printCSV(*plan, false);
-    if (!csv)
-      return module.emitError(llvm::toString(csv.takeError()));
-    return writeBytes(path, *csv);
+    plan = stages::StepPlan{{}, *made, *made, {}, {}};
+    return writeSchedule(path);
   }
-  llvm::json::Array collectives, conflicts;
+  llvm::json::Array conflicts;
+  std::vector<double> attention;
   llvm::json::Object whole;
   // What a device's share is a share of. A body that is written for a device
   // has no program of one.
@@ -1008,24 +1401,42 @@ LogicalResult Compilation::run(StringRef path) {
     return failure();
   if (!options.why.empty())
     return success();
+  if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
+    return failure();
   if (explains) {
     auto step = module.lookupSymbol<func::FuncOp>("step");
     if (!step)
       return module.emitError(
           "has no training step to explain; --explain needs a model with "
           "@loss");
+    if (pipelinePlaces() > 1) {
+      numberCollectives(module);
+      for (auto axis :
+           dist::getMesh(module).getAxes().getAsRange<dist::MeshAxisAttr>())
+        if (axis.getName() == "pp")
+          link = dist::getLinkSpeed(axis);
+    }
     collectives = sharding::explainCollectives(step);
     conflicts = sharding::explainConflicts(step);
+    attention = sharding::countAttention(step);
   }
-  if (options.emit == Floor::Device && !path.empty() && failed(writeText(path)))
-    return failure();
+  if (isSchedule) {
+    if (failed(makeTransfers()))
+      return failure();
+    FailureOr<stages::StepPlan> made =
+        stages::planStep(module, scheduleOptions());
+    if (failed(made))
+      return failure();
+    plan = std::move(*made);
+    return writeSchedule(path);
+  }
   // An explanation tells of memory, too, which is known where it is placed.
   if (options.emit == Floor::Device && !explains)
     return success();
   if (floor < Floor::Exec && failed(makeExec()))
     return failure();
-  if (explains && failed(explain(std::move(collectives), std::move(conflicts),
-                                 std::move(whole))))
+  if (explains &&
+      failed(explain(std::move(conflicts), attention, std::move(whole))))
     return failure();
   if (options.emit == Floor::Device || path.empty())
     return success();

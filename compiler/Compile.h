@@ -29,9 +29,12 @@ enum class Floor {
   Model,
   Step,
   Device,
-  /// The compute actions of each rank of the pipeline, as text and as CSV.
+  /// The compute actions of each rank of the pipeline, as text and as CSV; with
+  /// communication, as CSV and as IR.
   Schedule,
   ScheduleCSV,
+  ScheduleCSVComm,
+  ScheduleIR,
   Exec,
   LLVM,
   Object,
@@ -62,13 +65,22 @@ struct CompileOptions {
   /// dp (0: all of them).
   int64_t zero = 0, zeroGroup = 0;
   bool sequenceParallel = false;
+  /// How attention gets keys and values of a sequence in shards over `cp`:
+  /// gather, ring, zigzag or ulysses.
+  std::string context = "gather";
   /// The schedule of the pipeline's stages over `pp`, and how many stages each
   /// rank has where the schedule leaves that open.
   std::string pipeline = "gpipe";
   int64_t chunks = 2;
   bool isPipelineGiven = false;
+  /// The mesh has the axis pp, of one place: what is said of it is no mistake.
+  bool isPipelineOfOne = false;
   /// How many layers each stage has; empty: by cost.
   std::vector<int64_t> stageLayers;
+  /// The stage of the embedding; -1: the first that reads it.
+  int64_t embeddingStage = -1;
+  /// The most bytes of a device that a step may need; -1: any.
+  int64_t memoryLimit = -1;
   /// Parameters of fewer bytes are not sharded by ZeRO.
   int64_t zeroMinBytes = 0;
   /// Whether ZeRO-3 gathers weights `again` for each use, or once a step

@@ -124,7 +124,7 @@ def main():
         if script.name == "support.py":
             continue
         results.run(f"e2e/{script.stem}", [PYTHON, script, bin_dir], script_counts,
-                    env=more)
+                    timeout=4 * 3600 if full else 1500, env=more)
 
     if full:
         results.run("lit --verify-roundtrip",

@@ -80,6 +80,10 @@ PartialAttr getPartial(mlir::Type type);
 mlir::RankedTensorType withPartial(mlir::RankedTensorType type,
                                    PartialAttr encoding);
 
+/// The size of a dimension in the order in which `dim` cuts it: with all of its
+/// last chunk, where it has a zig-zag order.
+int64_t getOrderedSize(int64_t size, DimAttr dim);
+
 /// Whether the sharding is one for `type` on `mesh`: as many dimensions, axes
 /// that exist, none used twice, sub-axes that divide. Complains through
 /// `emitError`.

@@ -225,6 +225,17 @@ FailureOr<DimAttr> DimAttr::parseBare(AsmParser &parser) {
       parser.emitError(loc, "expected at least 1 block");
       return failure();
     }
+  } else if (succeeded(parser.parseOptionalKeyword("zigzag"))) {
+    SMLoc loc = parser.getCurrentLocation();
+    int64_t chunks;
+    if (parser.parseInteger(chunks))
+      return failure();
+    if (chunks < 2 || chunks % 2 != 0) {
+      parser.emitError(loc, "expected an even number of chunks, two for each "
+                            "device");
+      return failure();
+    }
+    blocks = -chunks;
   }
   StringRef word;
   SMLoc loc = parser.getCurrentLocation();
@@ -242,7 +253,9 @@ void DimAttr::printBare(raw_ostream &os) const {
   if (getOpen())
     os << (getAxes().empty() ? "?" : ", ?");
   os << "}";
-  if (getBlocks() != 1)
+  if (getBlocks() < 0)
+    os << " zigzag " << -getBlocks();
+  else if (getBlocks() != 1)
     os << " blocks " << getBlocks();
   if (getPriority() != 0)
     os << " p" << getPriority();

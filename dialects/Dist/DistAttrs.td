@@ -78,11 +78,17 @@ def Dist_DimAttr : Dist_Attr<"Dim", "dim"> {
     dimension is b blocks of equal size, each of which is sharded: device i holds
     part i of every block.
 
+    `zigzag n` (which `blocks` holds as -n): the dimension is in n chunks of
+    ceil(size / n), which stand in the order 0, n - 1, 1, n - 2, ...; the result, as
+    long as all chunks, is cut in parts by the axes. Over n/2 devices, device i has
+    chunks i and n - 1 - i.
+
     Example:
 
     ```mlir
     #dist.dim<{"dp", "tp"}>
     #dist.dim<{"tp", ?} blocks 3 p1>
+    #dist.dim<{"cp"} zigzag 8>
     ```
   }];
   let parameters = (ins ArrayRefParameter<"::sheaf::dist::AxisAttr">:$axes,

@@ -277,6 +277,25 @@ def Dist_PermuteOp : Dist_CollectiveOp<"permute", "permute",
   }];
 }
 
+def Dist_ShiftOp : Dist_CollectiveOp<"shift", "permute",
+    [AllTypesMatch<["input", "result"]>]> {
+  let summary = "values handed on around a ring of devices";
+  let description = [{
+    Device i of k, counted along the axes, the first axis outermost, gives its value to
+    device (i + by) mod k, so that it gets that of device (i - by) mod k.
+
+    Example:
+
+    ```mlir
+    %y = dist.shift %x by 1 axes ["dp"] : tensor<4x8xf32>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input, Dist_I64:$by, Dist_AxesAttr:$axes);
+  let assemblyFormat = [{
+    $input `by` $by `axes` custom<Axes>($axes) attr-dict `:` type($input)
+  }];
+}
+
 def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "broadcast",
     [AllTypesMatch<["input", "result"]>]> {
   let summary = "the value of one device, on every device";

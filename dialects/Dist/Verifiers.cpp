@@ -206,7 +206,7 @@ LogicalResult sheaf::dist::verifySharding(
                        << " dimensions, its type " << tensor << " has "
                        << tensor.getRank();
   for (auto [i, dim] : llvm::enumerate(sharding.getDims()))
-    if (tensor.getDimSize(i) % dim.getBlocks() != 0)
+    if (dim.getBlocks() > 0 && tensor.getDimSize(i) % dim.getBlocks() != 0)
       return emitError() << "has " << dim.getBlocks() << " blocks in dimension "
                          << i << ", whose size is " << tensor.getDimSize(i);
   return verifyAxes(sharding.getAllAxes(), mesh, emitError);
@@ -243,6 +243,14 @@ static LogicalResult verifySlot(Operation *op, Attribute value, Type type,
     return op->emitOpError()
            << what << " has " << value
            << " as its sharding, expected #dist.sharding<...>";
+  if (auto function = dyn_cast<FunctionOpInterface>(op);
+      function && function.isPublic())
+    for (auto [i, dim] : llvm::enumerate(sharding.getDims()))
+      if (dim.getBlocks() < 0)
+        return op->emitOpError()
+               << what << " has dimension " << i
+               << " in zig-zag order, in which no buffer of an entry lies; "
+                  "expected the order on a dist.constraint of it";
   if (failed(verifySharding(sharding, type, *mesh,
                             [&] { return op->emitOpError() << what << " "; })))
     return failure();
@@ -451,6 +459,13 @@ LogicalResult ConstraintOp::verify() {
                         [&] { return emitOpError(); });
 }
 
+int64_t sheaf::dist::getOrderedSize(int64_t size, DimAttr dim) {
+  int64_t chunks = -dim.getBlocks();
+  return chunks <= 0 || dim.getAxes().empty()
+             ? size
+             : chunks * ((size + chunks - 1) / chunks);
+}
+
 /// The part of a tensor that a device holds.
 static RankedTensorType partOf(RankedTensorType type, ShardingAttr sharding,
                                MeshOp mesh) {
@@ -458,8 +473,9 @@ static RankedTensorType partOf(RankedTensorType type, ShardingAttr sharding,
   for (auto [size, dim] :
        llvm::zip_equal(type.getShape(), sharding.getDims())) {
     int64_t devices = mesh.getSize(dim.getAxes()),
-            block = size / dim.getBlocks();
-    shape.push_back(dim.getBlocks() * ((block + devices - 1) / devices));
+            blocks = std::max<int64_t>(dim.getBlocks(), 1),
+            block = getOrderedSize(size, dim) / blocks;
+    shape.push_back(blocks * ((block + devices - 1) / devices));
   }
   return RankedTensorType::get(shape, type.getElementType());
 }
@@ -819,6 +835,21 @@ LogicalResult PermuteOp::verify() {
              << to.getBlocks()
              << " after, expected as many: whole shards change hands, none is "
                 "cut anew; gather the dimension, and cut it by dist.slice";
+  return success();
+}
+
+LogicalResult ShiftOp::verify() {
+  LocalCheck check(*this);
+  if (failed(check.init(getAxes())) || failed(check.others({})) ||
+      failed(check.samePartial()))
+    return failure();
+  int64_t by = getBy();
+  if (by < 1 || by >= check.group)
+    return emitOpError("shifts by ")
+           << by << " around a ring of " << check.group
+           << (check.group == 1
+                   ? ", which moves nothing; leave it out"
+                   : ", expected 1 to " + std::to_string(check.group - 1));
   return success();
 }
 

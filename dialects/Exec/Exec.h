@@ -21,6 +21,8 @@ namespace sheaf::exec {
 /// Whether a type is a memref of integers or floats of static shape, no size of
 /// which is 0, and identity layout.
 bool isMemory(mlir::Type type);
+/// Whether a tensor can lie in such a memory.
+bool isTensor(mlir::Type type);
 /// The bytes of a buffer; an i1 element takes one.
 int64_t getBytes(mlir::MemRefType type);
 /// Whether a type is that of the handle of a transfer, tensor<i64>.
@@ -43,6 +45,10 @@ inline constexpr llvm::StringLiteral kScratchKindsAttr = "exec.scratch_kinds";
 /// On a placed entry: the most bytes of gathered weights that are alive at
 /// once. Not there where it gathers none.
 inline constexpr llvm::StringLiteral kGatheredAttr = "exec.gathered_bytes";
+/// On a placed entry of a pipeline: the most bytes that a rank needs, buffers
+/// of the runtime included, and the action of the schedule where it does.
+inline constexpr llvm::StringLiteral kPeakAttr = "exec.peak_bytes";
+inline constexpr llvm::StringLiteral kPeakActionAttr = "exec.peak_action";
 /// The most that it may need, and the largest buffer of an entry: what an
 /// address can reach (the runtime refuses more).
 inline constexpr int64_t kMaxScratchBytes = int64_t(1) << 48;
@@ -56,6 +62,14 @@ inline constexpr llvm::StringLiteral kEntryAttr = "exec.entry";
 /// On a function of floor 3 to 5 that is public: ["step", 2], it is what the
 /// ranks at place 2 along the pipeline's axis run as the entry `step`.
 inline constexpr llvm::StringLiteral kPlaceAttr = "exec.place";
+/// On a call of a stage part, of either floor: the action of the schedule that
+/// it carries out, a string. Two calls behind each other may do one together.
+inline constexpr llvm::StringLiteral kActionAttr = "exec.action";
+/// On a module: the names of the actions that its marks count, strings.
+inline constexpr llvm::StringLiteral kActionsAttr = "exec.actions";
+/// On a module with a pipeline: what each of its ranks computes when, as the
+/// text of a schedule.
+inline constexpr llvm::StringLiteral kScheduleAttr = "exec.schedule";
 /// On an argument of an entry: this rank's coordinates, tensor<Nxi32> for a
 /// mesh of N axes.
 inline constexpr llvm::StringLiteral kCoordinatesAttr = "exec.coordinates";

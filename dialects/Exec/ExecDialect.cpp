@@ -44,6 +44,12 @@ bool sheaf::exec::isMemory(Type type) {
          memory.getElementType().getIntOrFloatBitWidth() <= 64;
 }
 
+bool sheaf::exec::isTensor(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getElementType().isIntOrFloat() &&
+         isMemory(MemRefType::get(tensor.getShape(), tensor.getElementType()));
+}
+
 bool sheaf::exec::isHandle(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && tensor.getRank() == 0 &&
@@ -85,7 +91,7 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
   if (name == kEntryAttr)
     return verifyEntry(op, value);
   if (name == kScratchAttr || name == "exec.live_bytes" ||
-      name == kReadCountAttr) {
+      name == kReadCountAttr || name == kPeakAttr) {
     auto count = dyn_cast<IntegerAttr>(value);
     if (!count || !count.getType().isInteger(64) || count.getInt() < 0)
       return op->emitOpError() << "has " << name << " = " << value
@@ -99,6 +105,17 @@ LogicalResult ExecDialect::verifyOperationAttribute(Operation *op,
       return op->emitOpError() << "has " << kPlaceAttr << " = " << value
                                << ", expected the name of an entry and a "
                                   "number, as [\"step\", 0]";
+  }
+  if ((name == kActionAttr || name == kScheduleAttr ||
+       name == kPeakActionAttr) &&
+      !isa<StringAttr>(value))
+    return op->emitOpError()
+           << "has " << name << " = " << value << ", expected a string";
+  if (name == kActionsAttr) {
+    auto names = dyn_cast<ArrayAttr>(value);
+    if (!names || !llvm::all_of(names, llvm::IsaPred<StringAttr>))
+      return op->emitOpError() << "has " << name << " = " << value
+                               << ", expected an array of strings";
   }
   if (name == kTableAttr || name == kCollectivesAttr) {
     auto table = dyn_cast<ArrayAttr>(value);

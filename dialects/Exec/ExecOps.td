@@ -34,9 +34,9 @@ def Exec_Memory : Type<
   "::mlir::MemRefType">;
 
 def Exec_Tensor : Type<
-  CPred<"::llvm::isa<::mlir::RankedTensorType>($_self) && "
-        "::llvm::cast<::mlir::RankedTensorType>($_self).hasStaticShape()">,
-  "ranked tensor of static shape", "::mlir::RankedTensorType">;
+  CPred<"::sheaf::exec::isTensor($_self)">,
+  "tensor of integers or floats of static shape without zeros",
+  "::mlir::RankedTensorType">;
 
 /// An op that reads some buffers and writes others.
 def Exec_AccessOpInterface : OpInterface<"AccessOpInterface"> {

@@ -26,15 +26,13 @@ using namespace sheaf;
 using namespace sheaf::checking;
 using namespace sheaf::sharding;
 
-/// Loops over more elements take too long, one by one.
-constexpr double kMostLoops = 1 << 17;
-
 namespace {
 /// One sharding of an op: sizes of the axes of the mesh, and the sharding of
-/// each factor on them.
+/// each factor on them; whether keys of attention go round.
 struct Assignment {
   SmallVector<int64_t, 2> mesh;
   FactorShardings factors;
+  bool ring = false;
 };
 
 using Tensors = std::vector<Tensor>;
@@ -44,12 +42,12 @@ public:
   Checker(Operation *op, nn::ShardingRule rule, uint64_t seed)
       : op(op), rule(std::move(rule)), random(seed) {}
 
-  /// Whether it is small enough.
-  bool isSmall() const {
-    double loops = 1;
+  /// Over how many elements it loops.
+  double loops() const {
+    double count = 1;
     for (const nn::Factor &factor : rule.factors)
-      loops *= factor.size;
-    return loops <= kMostLoops;
+      count *= factor.size;
+    return count;
   }
 
   /// Tries everything; adds to `count` how many shardings.
@@ -210,7 +208,11 @@ private:
           " and ");
       if (own.blocks > 1)
         os << " in " << own.blocks << " blocks";
+      if (own.zigzag)
+        os << " in zig-zag order of " << own.zigzag << " chunks";
     }
+    if (assignment.ring)
+      os << ", keys going round";
     os << " (operands";
     for (const nn::ValueFactors &value : rule.operands)
       os << " "
@@ -246,6 +248,7 @@ private:
       return failure();
 
     auto function = *module->getOps<func::FuncOp>().begin();
+    function.setPrivate(); // An entry's arguments keep their order.
     SmallVector<ValueSharding> given;
     for (auto [i, value] : llvm::enumerate(rule.operands)) {
       given.push_back(shardingOf(*mesh, rule, value, assignment.factors));
@@ -263,7 +266,9 @@ private:
 
     std::string how = "sharded, " + describe(*mesh, assignment);
     PassManager manager(context, ModuleOp::getOperationName());
-    manager.addPass(createDistPartition());
+    DistPartitionOptions options;
+    options.context = assignment.ring ? "ring" : "gather";
+    manager.addPass(createDistPartition(options));
     if (failed(manager.run(*module)) || failed(lower(*module)))
       return emitError(op->getLoc())
              << op->getName() << " cannot be computed " << how;
@@ -278,7 +283,9 @@ private:
             paddingFor(tensorOf(op->getOperand(i)).getElementType());
         for (auto [d, dim] : llvm::enumerate(given[i].dims))
           if (!dim.axes.empty()) {
-            int64_t block = tensor.shape[d] / dim.blocks,
+            if (dim.zigzag)
+              part = inOrder(part, d, dim, padding);
+            int64_t block = part.shape[d] / dim.blocks,
                     parts = mesh->sizeOf(dim.axes);
             part = shardOf(part, d, (block + parts - 1) / parts,
                            devices.indexOf(rank, mesh->axesOf(dim.axes)),
@@ -295,15 +302,53 @@ private:
     return success();
   }
 
+  /// The tensor with dimension `d` in the order of its sharding.
+  static Tensor inOrder(Tensor &whole, unsigned d, const DimSharding &dim,
+                        Element padding) {
+    SmallVector<int64_t> shape = whole.shape;
+    int64_t size = shape[d];
+    shape[d] = dim.orderedSize(size);
+    Tensor result(shape);
+    result.each([&](ArrayRef<int64_t> index, Element &to) {
+      SmallVector<int64_t> at(index);
+      at[d] = dim.placeOf(index[d], size);
+      to = at[d] < size ? whole.at(at) : padding;
+    });
+    return result;
+  }
+
   //===--------------------------------------------------------------------===//
   // What is tried
   //===--------------------------------------------------------------------===//
+
+  /// The factor of the queries of attention whose keys can go round; -1 of
+  /// others.
+  int ringQueries() {
+    auto can = [](auto attention) {
+      return !attention.getBias() &&
+             (!attention.getQueryDocuments() ||
+              (attention.getCausal() && !attention.getFirstPosition()));
+    };
+    auto attention = dyn_cast<nn::AttentionOp>(op);
+    auto gradient = dyn_cast<nn::AttentionGradOp>(op);
+    bool is = (attention && can(attention)) || (gradient && can(gradient));
+    return is && llvm::any_of(rule.factors,
+                              [](const nn::Factor &factor) {
+                                return factor.expansion == "ring";
+                              })
+               ? rule.operands[0][1].front()
+               : -1;
+  }
 
   /// Whether the rule allows it: each factor can be sharded so, and each
   /// dimension can say it.
   bool isAllowed(const Assignment &assignment, const MeshInfo &mesh) {
     for (auto [factor, own] : llvm::zip_equal(rule.factors, assignment.factors))
-      if (!own.axes.empty() && !isShardable(factor, own))
+      if (!own.axes.empty() &&
+          (!isShardable(factor, own) ||
+           // Queries in another order need keys that go round.
+           (own.zigzag && factor.expansion == "offset_mask" &&
+            !assignment.ring)))
         return false;
     for (const auto *values : {&rule.operands, &rule.results})
       for (const nn::ValueFactors &value : *values)
@@ -319,9 +364,10 @@ private:
   std::vector<Assignment> assignments() {
     std::vector<Assignment> list;
     auto add = [&](ArrayRef<int64_t> mesh,
-                   ArrayRef<std::pair<size_t, DimSharding>> factors) {
+                   ArrayRef<std::pair<size_t, DimSharding>> factors,
+                   bool ring = false) {
       Assignment assignment{SmallVector<int64_t, 2>(mesh),
-                            FactorShardings(rule.factors.size())};
+                            FactorShardings(rule.factors.size()), ring};
       for (auto &[f, own] : factors)
         assignment.factors[f] = own;
       MeshInfo info;
@@ -348,9 +394,22 @@ private:
       for (int64_t blocks : {2, 3})
         if (size % blocks == 0 && size > blocks)
           add({2}, {{f, DimSharding{{0}, blocks}}});
+      add({2}, {{f, DimSharding{{0}, 1, 4}}});
       for (size_t g = 0; g < rule.factors.size(); ++g)
         if (g != f)
           add({2, 3}, {{f, x}, {g, y}});
+    }
+    if (int queries = ringQueries(); queries >= 0) {
+      auto f = static_cast<size_t>(queries);
+      for (int64_t devices : {2, 3, 4}) {
+        add({devices}, {{f, x}}, /*ring=*/true);
+        add({devices}, {{f, DimSharding{{0}, 1, 2 * devices}}}, /*ring=*/true);
+      }
+      for (size_t g = 0; g < rule.factors.size(); ++g)
+        if (g != f) {
+          add({3, 2}, {{f, x}, {g, y}}, /*ring=*/true);
+          add({3, 2}, {{f, DimSharding{{0}, 1, 6}}, {g, y}}, /*ring=*/true);
+        }
     }
     return list;
   }
@@ -437,11 +496,10 @@ struct DistCheckRules : sheaf::impl::DistCheckRulesBase<DistCheckRules> {
       if (failed(rule))
         return WalkResult::advance();
       Checker checker(op, std::move(*rule), seed);
-      if (!checker.isSmall()) {
+      if (checker.loops() > mostLoops) {
         emitRemark(op->getLoc())
             << op->getName() << " is not checked: it loops over more than "
-            << static_cast<int64_t>(kMostLoops)
-            << " elements; write it smaller";
+            << mostLoops.getValue() << " elements; write it smaller";
         return WalkResult::advance();
       }
       seen.insert(op->getName().getStringRef().str());

@@ -426,6 +426,11 @@ struct Run {
                     return input(other);
                 return std::nullopt;
               })
+              .Case([&](dist::ShiftOp shift) {
+                SmallVector<int64_t> group = devices->groupOf(rank, axes);
+                int64_t size = group.size();
+                return input(group[(number + size - shift.getBy()) % size]);
+              })
               .Case([&](dist::BroadcastOp broadcast) {
                 return input(devices->groupOf(rank, axes)[broadcast.getRoot()]);
               })

@@ -34,6 +34,8 @@ def DistCheckRules : Pass<"dist-check-rules", "::mlir::ModuleOp"> {
     ListOption<"complete", "complete", "std::string",
       "Dialects of which every op with a rule must be there">,
     Option<"seed", "seed", "uint64_t", /*default=*/"1", "Of the random inputs">,
+    Option<"mostLoops", "most-loops", "int64_t", /*default=*/"131072",
+      "Ops that loop over more elements are left out, with a remark">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::func::FuncDialect",
     "::mlir::linalg::LinalgDialect", "::mlir::math::MathDialect", "::mlir::tensor::TensorDialect",

@@ -305,6 +305,16 @@ LogicalResult Lowering::lower(Operation *op) {
                  plainType(broadcast.getType()));
     made.setRoot(broadcast.getRoot());
     result = made;
+  } else if (auto shift = dyn_cast<dist::ShiftOp>(op)) {
+    exec::TransferOp made =
+        transfer(shift, exec::Transfer::Permute, shift.getInput(),
+                 plainType(shift.getType()));
+    int64_t group = mesh.getSize(shift.getGroupAxes());
+    SmallVector<int64_t> targets;
+    for (int64_t member = 0; member < group; ++member)
+      targets.push_back((member + shift.getBy()) % group);
+    made.setTargets(ArrayRef<int64_t>(targets));
+    result = made;
   } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
     auto type = plainType(gather.getType()),
          local = plainType(gather.getInput().getType());

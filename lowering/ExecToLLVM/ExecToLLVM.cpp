@@ -78,6 +78,14 @@ public:
   ArrayRef<std::string> descriptions() { return names; }
   ArrayAttr table() { return builder.getArrayAttr(entries); }
   ArrayAttr collectives() { return builder.getArrayAttr(transfers); }
+  /// The number of an action of the schedule, and the names by number.
+  int64_t action(StringAttr name) {
+    auto [it, isNew] = actionNumbers.try_emplace(name, actionNames.size());
+    if (isNew)
+      actionNames.push_back(name);
+    return it->second;
+  }
+  ArrayAttr actions() { return builder.getArrayAttr(actionNames); }
 
 private:
   ModuleOp module;
@@ -85,7 +93,8 @@ private:
   MLIRContext *context;
   OpBuilder builder;
   Type i32, i64, f64, ptr;
-  SmallVector<Attribute> entries, transfers;
+  SmallVector<Attribute> entries, transfers, actionNames;
+  DenseMap<Attribute, int64_t> actionNumbers;
   llvm::StringMap<int32_t> indices;
   std::vector<std::string> names;
 
@@ -719,6 +728,8 @@ void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
   case Instruction::Rows:
     store();
     return transferRows(builder, loc, contextArgument, description(), table);
+  case Instruction::Mark:
+    llvm_unreachable("a mark has no operands that move");
   case Instruction::Call:
     store();
     LLVM::CallOp::create(builder, loc, TypeRange(),
@@ -812,8 +823,18 @@ LogicalResult HostWriter::writeOp(Operation *op) {
       return op->emitOpError("is not placed; run exec-place first");
     SmallVector<Place> operands = placesOf(call->getOperands());
     operands.push_back({-1, static_cast<int64_t>(*call.getScratch()), nullptr});
-    return writeInstruction(op, Instruction::Call,
-                            functions.lookup(call.getCallee()), operands);
+    auto write = [&] {
+      return writeInstruction(op, Instruction::Call,
+                              functions.lookup(call.getCallee()), operands);
+    };
+    auto action = call->getAttrOfType<StringAttr>(kActionAttr);
+    if (!action)
+      return write();
+    auto mark = [&](int64_t number) {
+      return writeInstruction(op, Instruction::Mark, number, {});
+    };
+    return failure(failed(mark(descriptions.action(action))) ||
+                   failed(write()) || failed(mark(-1)));
   }
   if (auto loop = dyn_cast<scf::ForOp>(op))
     return writeLoop(loop);
@@ -825,6 +846,11 @@ namespace {
 struct ExecToLLVM : sheaf::impl::ExecToLLVMBase<ExecToLLVM> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (module->hasAttr(kTableAttr)) {
+      module.emitError("exec-to-llvm: has ")
+          << kTableAttr << " already, expected a program that was not lowered";
+      return signalPassFailure();
+    }
     auto kernels = module.lookupSymbol<ModuleOp>(kKernelsName);
     Descriptions descriptions(module, kernels);
     llvm::StringMap<int64_t> functions;
@@ -847,6 +873,8 @@ struct ExecToLLVM : sheaf::impl::ExecToLLVMBase<ExecToLLVM> {
     addProgramLoop(module, mostPointers);
     module->setAttr(kTableAttr, descriptions.table());
     module->setAttr(kCollectivesAttr, descriptions.collectives());
+    if (!descriptions.actions().empty())
+      module->setAttr(kActionsAttr, descriptions.actions());
   }
 };
 } // namespace

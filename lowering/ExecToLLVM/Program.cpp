@@ -139,7 +139,7 @@ void LoopWriter::run(int64_t mostPointers) {
         *resolve = block();
   Block *dispatch = block(), *launch = block(), *matmul = block(),
         *copy = block(), *collective = block(), *grouped = block();
-  Block *starts = block(), *waits = block(), *rows = block();
+  Block *starts = block(), *waits = block(), *rows = block(), *marks = block();
   Block *callFunction = block(), *done = block(), *leave = block();
 
   builder.setInsertionPointToStart(entry);
@@ -202,10 +202,10 @@ void LoopWriter::run(int64_t mostPointers) {
                       code(Instruction::Copy), code(Instruction::Collective),
                       code(Instruction::GroupedMatmul),
                       code(Instruction::Start), code(Instruction::Wait),
-                      code(Instruction::Rows)},
-      BlockRange(
-          {launch, matmul, copy, collective, grouped, starts, waits, rows}),
-      SmallVector<ValueRange>(8));
+                      code(Instruction::Rows), code(Instruction::Mark)},
+      BlockRange({launch, matmul, copy, collective, grouped, starts, waits,
+                  rows, marks}),
+      SmallVector<ValueRange>(9));
   auto operand = [&](int i) { return load(ptr, element(ptr, table, i)); };
   auto callDevice = [&](Block *block, DeviceField field,
                         function_ref<SmallVector<Value>()> arguments) {
@@ -227,6 +227,8 @@ void LoopWriter::run(int64_t mostPointers) {
   callDevice(copy, kCopy, [&]() -> SmallVector<Value> {
     return {sheafContext, operand(1), operand(0), what};
   });
+  callDevice(marks, kMark,
+             [&]() -> SmallVector<Value> { return {sheafContext, what}; });
   builder.setInsertionPointToStart(collective);
   transfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what),
            operand(0), operand(1));

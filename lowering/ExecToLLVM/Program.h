@@ -7,7 +7,8 @@
 //
 // An instruction is [operation | pointers << 8, what, a word for each pointer].
 // What: the index of the launch's, product's or transfer's description, the
-// bytes of a copy, the index of the function called. A pointer is [base << 40 |
+// bytes of a copy, the index of the function called, the number of an action.
+// A pointer is [base << 40 |
 // offset in bytes], where base 0 is the scratch memory and base i + 1 is buffer
 // i of the function. A call has the callee's scratch memory behind its buffers.
 //
@@ -34,7 +35,9 @@ enum class Instruction : int64_t {
   /// Pointers: where the handle is, and the buffer.
   Wait,
   /// Pointers: rows, counts of those sent and of those that come, the result.
-  Rows
+  Rows,
+  /// An action of the schedule begins, or with -1 ends. No pointers.
+  Mark
 };
 
 /// Bits of the offset in a pointer's word: one tebibyte of scratch memory.
@@ -49,7 +52,7 @@ constexpr llvm::StringLiteral kFunctionsName = "functions";
 
 /// Fields of SheafContext, SheafDevice and SheafCommunicator, in order (abi.h).
 enum ContextField { kDevice, kBuffers, kArena, kRuntime, kCommunicator };
-enum DeviceField { kLaunch, kMatmul, kCopy, kZero, kGroupedMatmul };
+enum DeviceField { kLaunch, kMatmul, kCopy, kZero, kGroupedMatmul, kMark };
 enum CommunicatorField { kStart, kWait, kStartRows };
 
 /// Starts the transfer that `description` describes and waits for it.

@@ -493,18 +493,21 @@ ArrayAttr FunctionLowering::entryBuffers() {
 
 FailureOr<func::FuncOp> FunctionLowering::run() {
   SmallVector<Type> types;
-  for (Type type : function.getArgumentTypes()) {
-    if (!nn::isStaticTensor(type))
-      return function.emitError("argument of type ")
-             << type << ", expected a tensor of static shape";
-    types.push_back(bufferType(type));
-  }
-  for (Type type : function.getResultTypes()) {
-    if (!nn::isStaticTensor(type))
-      return function.emitError("result of type ")
-             << type << ", expected a tensor of static shape";
-    types.push_back(bufferType(type));
-  }
+  auto addTypes = [&](TypeRange tensors, StringRef what) -> LogicalResult {
+    for (Type type : tensors) {
+      if (!nn::isStaticTensor(type) || !nn::isAnyElement(type))
+        return function.emitError(what)
+               << " of type " << type << ", expected a tensor of static shape"
+               << (nn::isStaticTensor(type)
+                       ? " of floats, signless integers or i1"
+                       : "");
+      types.push_back(bufferType(type));
+    }
+    return success();
+  };
+  if (failed(addTypes(function.getArgumentTypes(), "argument")) ||
+      failed(addTypes(function.getResultTypes(), "result")))
+    return failure();
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     if (Attribute result = function.getResultAttr(i, nn::kResultAttr)) {
       auto pair = dyn_cast<ArrayAttr>(result);
@@ -967,8 +970,9 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
     }
     auto lowered = CallOp::create(builder, call.getLoc(), call.getCallee(),
                                   read, written, IntegerAttr());
-    if (Attribute role = call->getAttr(nn::kRoleAttr))
-      lowered->setAttr(nn::kRoleAttr, role);
+    for (StringRef name : {StringRef(nn::kRoleAttr), StringRef(kActionAttr)})
+      if (Attribute value = call->getAttr(name))
+        lowered->setAttr(name, value);
     return success();
   }
   if (auto fused = dyn_cast<nn::FusedOp>(op)) {

@@ -460,6 +460,11 @@ struct ConvertTopK : OpRewritePattern<TopKOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(TopKOp op,
                                 PatternRewriter &rewriter) const final {
+    // Each of the k is a loop of its own.
+    constexpr int64_t kMost = 1024;
+    if (static_cast<int64_t>(op.getK()) > kMost)
+      return op.emitOpError("has k of ")
+             << op.getK() << ", nn-to-linalg expects at most " << kMost;
     Location loc = op.getLoc();
     RankedTensorType type = op.getInput().getType();
     int64_t rank = type.getRank();

@@ -153,6 +153,11 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
     if (auto gathered =
             function->getAttrOfType<IntegerAttr>(exec::kGatheredAttr))
       described["gathered_bytes"] = gathered.getInt();
+    if (auto peak = function->getAttrOfType<IntegerAttr>(exec::kPeakAttr))
+      described["peak_bytes"] = peak.getInt();
+    if (auto action =
+            function->getAttrOfType<StringAttr>(exec::kPeakActionAttr))
+      described["peak_action"] = action.getValue();
     if (!place) {
       entries[name] = std::move(described);
       continue;
@@ -210,6 +215,20 @@ void sheaf::describeRanks(ModuleOp module, json::Object &manifest) {
     }
   if (!collectives.empty())
     manifest["collectives"] = std::move(collectives);
+  if (auto list = module->getAttrOfType<ArrayAttr>(exec::kActionsAttr)) {
+    json::Array actions;
+    for (auto name : list.getAsRange<StringAttr>())
+      actions.push_back(name.getValue());
+    manifest["actions"] = std::move(actions);
+  }
+  if (auto text = module->getAttrOfType<StringAttr>(exec::kScheduleAttr)) {
+    json::Array lines;
+    SmallVector<StringRef> parts;
+    text.getValue().split(parts, '\n', -1, /*KeepEmpty=*/false);
+    for (StringRef line : parts)
+      lines.push_back(line);
+    manifest["schedule"] = std::move(lines);
+  }
   json::Array axes;
   int64_t ranks = 1;
   if (auto mesh = module->getAttrOfType<ArrayAttr>(exec::kMeshAttr))

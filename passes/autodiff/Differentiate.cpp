@@ -495,6 +495,12 @@ LogicalResult Differentiator::differentiate(func::FuncOp function) {
     error.attachNote(other->getLoc()) << "here; rename or remove it";
     return error;
   }
+  for (auto [i, type] : llvm::enumerate(function.getArgumentTypes()))
+    if (nn::isFloatElement(type) && !nn::isStaticTensor(type))
+      return function.emitOpError("cannot be differentiated: argument ")
+             << i << " has the type " << type
+             << ", expected static dimensions of at least 1 and at most 2^59 "
+                "elements";
   OwningOpRef<func::FuncOp> owner(function.clone());
   func::FuncOp copy = *owner;
   copy.setName(name);

@@ -1,5 +1,4 @@
-//===- ConvertFloats.cpp - Another element type for floats
-//-------------------===//
+//===- ConvertFloats.cpp - Another element type for floats ----------------===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/precision/Passes.h"
@@ -22,6 +21,19 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
           << to << "', expected 'f64'";
       return signalPassFailure();
     }
+    // A schedule says types elsewhere than at values, too.
+    WalkResult below =
+        getOperation().walk<WalkOrder::PreOrder>([](Operation *op) {
+          StringRef dialect = op->getName().getDialectNamespace();
+          if (dialect != "pipe" && dialect != "exec")
+            return WalkResult::advance();
+          op->emitOpError("is of the ")
+              << dialect << " dialect; nn-convert-floats expects a program on "
+              << "tensors, before schedules and buffers";
+          return WalkResult::interrupt();
+        });
+    if (below.wasInterrupted())
+      return signalPassFailure();
     for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
       if (llvm::any_of(function.getArgumentTypes(),
                        llvm::IsaPred<MemRefType>)) {

@@ -22,7 +22,6 @@ using namespace sheaf::sharding;
 namespace {
 /// The names of the dimensions of the batch.
 constexpr llvm::StringLiteral kBatchDims[] = {"batch", "seq"};
-constexpr llvm::StringLiteral kBatchAxis = "dp";
 constexpr llvm::StringLiteral kExpertAxis = "expert";
 
 /// The neighbours of `wish` in a list in order that lacks it.
@@ -56,6 +55,8 @@ struct Options {
   /// ZeRO-3: `again` or `keep`; ZeRO-2 and 3: `sharded` or `whole`.
   StringRef zero3Gathers, accumulate;
   int64_t expertParallel;
+  /// The sequence over cp in zig-zag order.
+  bool zigzag;
 };
 
 /// Writes one strategy on one module.
@@ -97,8 +98,10 @@ public:
       if (isEntry(function) && failed(shardParameters(function)))
         return failure();
     for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>()))
-      if (isEntry(function))
+      if (isEntry(function)) {
         shardEntry(function);
+        orderBatch(function);
+      }
     shardValues();
     return success();
   }
@@ -137,29 +140,7 @@ private:
   LogicalResult declareMesh() {
     if (options.mesh.empty())
       return success();
-    if (dist::MeshOp present = dist::getMesh(module)) {
-      present.emitError(
-          "the module has a mesh already; leave out the option 'mesh' of "
-          "dist-apply-strategy");
-      return failure();
-    }
-    SmallVector<Attribute> axes;
-    for (StringRef text : options.mesh) {
-      auto [name, number] = text.split('=');
-      int64_t size;
-      if (name.empty() || number.getAsInteger(10, size) || size < 1) {
-        module.emitError("dist-apply-strategy: mesh has '")
-            << text << "', expected AXIS=N with N at least 1, as in dp=4";
-        return failure();
-      }
-      axes.push_back(dist::MeshAxisAttr::get(context,
-                                             StringAttr::get(context, name),
-                                             size, "memory", nullptr, nullptr));
-    }
-    OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    dist::MeshOp op = dist::MeshOp::create(builder, module.getLoc(), "mesh",
-                                           builder.getArrayAttr(axes), nullptr);
-    return op.verify();
+    return sharding::declareMesh(module, options.mesh, "dist-apply-strategy");
   }
 
   SmallVector<int> atomsOf(ArrayRef<dist::AxisAttr> axes) const {
@@ -172,10 +153,11 @@ private:
   LogicalResult readTable() {
     std::string text;
     if (!options.strategy.empty()) {
-      if (zero != 0 || options.zeroGroup != 0 || options.sequenceParallel)
+      if (zero != 0 || options.zeroGroup != 0 || options.sequenceParallel ||
+          options.zigzag)
         return module.emitError(
-            "dist-apply-strategy: strategy is given, so zero, zero-group and "
-            "sequence-parallel are not; write them as rows");
+            "dist-apply-strategy: strategy is given, so zero, zero-group, "
+            "sequence-parallel and zigzag are not; write them as rows");
       auto file =
           llvm::MemoryBuffer::getFile(options.strategy, /*IsText=*/true);
       if (!file)
@@ -216,7 +198,7 @@ private:
                << (context == 1 ? "dp" : "dp and cp")
                << "; nearest: " << nearestOf(groups, experts);
       text = builtinStrategy(zero, group, options.sequenceParallel, data,
-                             context, experts);
+                             context, experts, options.zigzag);
     }
     FailureOr<StrategyTable> rows =
         parseStrategy(text, options.strategy, module, mesh.op);
@@ -366,7 +348,7 @@ private:
     for (auto [dim, own] : llvm::zip_equal(sharding.getDims(), now.dims))
       dims.push_back(dist::DimAttr::get(context, mesh.axesOf(own.axes),
                                         /*open=*/false, dim.getPriority(),
-                                        own.axes.empty() ? 1 : own.blocks));
+                                        own.order()));
     return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
   }
 
@@ -861,7 +843,7 @@ private:
           int64_t d = llvm::find(kBatchDims, row.axis) - std::begin(kBatchDims);
           // A device has its samples of every microbatch.
           int64_t blocks = d == 0 ? microbatches : 1;
-          if (row.what != StrategyRow::Batch || atoms.empty() ||
+          if (row.what != StrategyRow::Batch || row.zigzag || atoms.empty() ||
               d >= type.getRank() || type.getDimSize(d) <= blocks ||
               llvm::any_of(atoms,
                            [&](int atom) { return sharding.uses(atom); }))
@@ -899,6 +881,63 @@ private:
     }
     if (!zeroAxes.empty())
       constrainZero(function);
+  }
+
+  /// Twice as many chunks as the first axis of a row has devices.
+  int64_t chunksOf(const StrategyRow &row) {
+    return 2 * mesh.op.getSize(row.meshAxes.front());
+  }
+
+  /// Puts the sequence of the batch into zig-zag order where it is read, if a
+  /// row asks for that: entries have all of it, and take their parts.
+  void orderBatch(func::FuncOp function) {
+    for (const StrategyRow &row : table) {
+      SmallVector<int> atoms = atomsOf(row.meshAxes);
+      if (row.what != StrategyRow::Batch || !row.zigzag || atoms.empty())
+        continue;
+      DimSharding order;
+      llvm::append_range(order.axes, atoms);
+      order.zigzag = chunksOf(row);
+      for (BlockArgument argument : function.getArguments()) {
+        auto type = dyn_cast<RankedTensorType>(argument.getType());
+        auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(
+            argument.getArgNumber(), dist::kShardingAttr);
+        if (!function.getArgAttr(argument.getArgNumber(), nn::kBatchAttr) ||
+            !sharding || !type || type.getRank() < 2 || type.getDimSize(1) < 2)
+          continue;
+        ValueSharding own = mesh.parse(sharding);
+        if (!own.dims[1].axes.empty() ||
+            llvm::any_of(atoms, [&](int atom) { return own.uses(atom); }))
+          continue; // Written so.
+        own.dims[1] = order;
+        orderUses(argument, own, row.describe());
+      }
+    }
+  }
+  void orderUses(BlockArgument argument, ValueSharding sharding,
+                 const std::string &why) {
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : argument.getUses()) {
+      auto loop = dyn_cast<nn::MicrobatchesOp>(use.getOwner());
+      if (!loop || use.getOperandNumber() >= loop.getSliced().size()) {
+        uses.push_back(&use);
+        continue;
+      }
+      // The body reads a part of each block.
+      ValueSharding part = sharding;
+      part.dims[0].blocks = 1;
+      orderUses(loop.getBody().front().getArgument(1 + use.getOperandNumber()),
+                part, why);
+    }
+    if (uses.empty())
+      return;
+    OpBuilder builder = OpBuilder::atBlockBegin(argument.getOwner());
+    auto op = dist::ConstraintOp::create(
+        builder, argument.getLoc(), argument.getType(), argument,
+        mesh.print(sharding),
+        builder.getStringAttr(why + ": the sequence is read in zig-zag order"));
+    for (OpOperand *use : uses)
+      use->set(op);
   }
 
   /// The parameter that a value is the gradient of: the one with which some op
@@ -1244,8 +1283,9 @@ private:
           SmallVector<dist::AxisAttr> axes;
           if (row)
             axes = mesh.axesOf(atomsOf(row->meshAxes));
-          dims.push_back(dist::DimAttr::get(context, axes, /*open=*/true,
-                                            row ? row->priority : 0, 1));
+          dims.push_back(dist::DimAttr::get(
+              context, axes, /*open=*/true, row ? row->priority : 0,
+              row && row->zigzag ? -chunksOf(*row) : 1));
           if (row)
             for (int atom : atomsOf(row->meshAxes))
               because.set(mesh.nameOf(atom),
@@ -1267,9 +1307,9 @@ struct DistApplyStrategy
   using DistApplyStrategyBase::DistApplyStrategyBase;
 
   void runOnOperation() final {
-    Options options{mesh,          zero,         zeroGroup,    sequenceParallel,
-                    strategy,      zeroMinBytes, zero3Gathers, accumulate,
-                    expertParallel};
+    Options options{
+        mesh,         zero,         zeroGroup,  sequenceParallel, strategy,
+        zeroMinBytes, zero3Gathers, accumulate, expertParallel,   zigzag};
     if (failed(Strategy(getOperation(), options).run()))
       signalPassFailure();
   }

@@ -95,8 +95,8 @@ private:
       else if (auto exchange = dyn_cast<dist::AllToAllOp>(op))
         moved = {static_cast<int64_t>(exchange.getSplit()),
                  static_cast<int64_t>(exchange.getConcat())};
-      else if (!isa<dist::AllReduceOp, dist::PermuteOp, dist::BroadcastOp,
-                    dist::MakePartialOp>(op))
+      else if (!isa<dist::AllReduceOp, dist::PermuteOp, dist::ShiftOp,
+                    dist::BroadcastOp, dist::MakePartialOp>(op))
         return keepAll(op);
       Value from = op->getOperand(0), to = op->getResult(0);
       int64_t rank = cast<RankedTensorType>(to.getType()).getRank();
@@ -252,7 +252,7 @@ void Border::restrict(MutableArrayRef<DimSharding> factors,
                       const MeshInfo &mesh) const {
   for (auto [f, own] : llvm::enumerate(factors.take_front(open))) {
     int64_t left = node.rule.factors[f].size;
-    auto *end = llvm::find_if(own.axes, [&](int atom) {
+    auto *end = llvm::find_if(own.axes, [&, f = f](int atom) {
       if (llvm::is_contained(taken, atom) ||
           (divides[f] && left % mesh.sizeOf(atom) != 0))
         return true;

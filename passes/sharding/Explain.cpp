@@ -238,6 +238,10 @@ struct Explanation {
     if (auto why = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr))
       for (NamedAttribute field : why) {
         StringRef name = field.getName().getValue();
+        // Of a collective that is to be found again.
+        if (auto number = dyn_cast<IntegerAttr>(field.getValue());
+            number && name == "number")
+          entry[name] = number.getInt();
         if (auto text = dyn_cast<StringAttr>(field.getValue()))
           (name == "op" ? entry : reason)[name] = text.getValue();
         else if (auto texts = dyn_cast<ArrayAttr>(field.getValue()))
@@ -391,10 +395,15 @@ static std::string axesOf(const llvm::json::Object &entry) {
 }
 
 llvm::json::Array sharding::totalsOf(const llvm::json::Array &collectives) {
-  struct Total {
-    llvm::json::Array axes;
+  struct Sum {
     double bytes = 0, seconds = 0;
     int64_t count = 0;
+  };
+  struct Total {
+    llvm::json::Array axes;
+    /// Of all devices, and what those at a place along pp have beside it.
+    Sum all;
+    std::map<int64_t, Sum> places;
   };
   std::map<std::string, Total> totals;
   for (const llvm::json::Value &value : collectives) {
@@ -404,16 +413,31 @@ llvm::json::Array sharding::totalsOf(const llvm::json::Array &collectives) {
     Total &total = totals[axesOf(entry)];
     int64_t count = entry.getInteger("count").value_or(0);
     total.axes = *entry.getArray("axes");
-    total.bytes += entry.getNumber("wire_bytes").value_or(0) * count;
-    total.seconds += entry.getNumber("seconds").value_or(0) * count;
-    total.count += count;
+    auto add = [&](Sum &sum) {
+      sum.bytes += entry.getNumber("wire_bytes").value_or(0) * count;
+      sum.seconds += entry.getNumber("seconds").value_or(0) * count;
+      sum.count += count;
+    };
+    if (const llvm::json::Array *places = entry.getArray("places")) {
+      for (const llvm::json::Value &place : *places)
+        add(total.places[place.getAsInteger().value_or(0)]);
+    } else {
+      add(total.all);
+    }
   }
   llvm::json::Array list;
-  for (auto &[axes, total] : totals)
-    list.push_back(llvm::json::Object{{"axes", std::move(total.axes)},
-                                      {"count", total.count},
-                                      {"wire_bytes", total.bytes},
-                                      {"seconds", total.seconds}});
+  for (auto &[axes, total] : totals) {
+    // Of the device that sends most.
+    Sum most;
+    for (auto &[place, sum] : total.places)
+      if (sum.bytes > most.bytes)
+        most = sum;
+    list.push_back(
+        llvm::json::Object{{"axes", std::move(total.axes)},
+                           {"count", total.all.count + most.count},
+                           {"wire_bytes", total.all.bytes + most.bytes},
+                           {"seconds", total.all.seconds + most.seconds}});
+  }
   return list;
 }
 
@@ -446,6 +470,12 @@ void sharding::printCollectives(const llvm::json::Array &collectives,
       os << ", " << *parameter;
     if (std::optional<StringRef> layer = entry.getString("layer"))
       os << ", in @" << *layer;
+    if (const llvm::json::Array *places = entry.getArray("places")) {
+      os << ", at";
+      for (const llvm::json::Value &place : *places)
+        os << " " << place.getAsInteger().value_or(0);
+      os << " of pp";
+    }
     if (!text("loc").empty())
       os << "  " << text("loc");
     os << "\n";

@@ -40,8 +40,23 @@ llvm::SmallVector<llvm::StringRef> parametersFor(mlir::func::FuncOp function,
 /// where cost decided), `choice` (its number), `by` (priority, cost or size).
 llvm::json::Array explainConflicts(mlir::func::FuncOp entry);
 
+/// Floating-point operations of the products of attention that each device does
+/// in one call of `entry`, by its place in the mesh: those of the pairs of a
+/// query and a key that it sees, which depend on where the queries of a device
+/// stand. Empty where no attention asks for positions, or where they are not
+/// known before the program runs.
+std::vector<double> countAttention(mlir::func::FuncOp entry);
+
+/// What `countAttention` gives as an object with `flops` of each device and
+/// `apart`, how much more than the least the most is, as a share of the most.
+llvm::json::Object explainAttention(llvm::ArrayRef<double> flops);
+
+/// A line on the same.
+void printAttention(llvm::ArrayRef<double> flops, llvm::raw_ostream &os);
+
 /// For each set of axes an object with axes, count, wire_bytes and seconds of a
-/// step. Scalars are left out.
+/// step; where places along pp differ (`places` of a row), of the one that
+/// sends most. Scalars are left out.
 llvm::json::Array totalsOf(const llvm::json::Array &collectives);
 
 /// Whether `text` is an explanation as --explain=json writes it; else an error

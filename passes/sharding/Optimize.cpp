@@ -89,7 +89,7 @@ static void joinReasons(Operation *to, ArrayRef<Operation *> ops,
 /// may happen before or behind it.
 static bool isMove(Operation *op) {
   return op && isa<dist::AllGatherOp, dist::AllToAllOp, dist::PermuteOp,
-                   dist::BroadcastOp>(op);
+                   dist::ShiftOp, dist::BroadcastOp>(op);
 }
 
 /// Ops without communication that move elements.

@@ -111,6 +111,23 @@ void Plan::planOp(Operation *op) {
   }
 }
 
+/// Notes the factors of keys and queries of self-attention, if all its operands
+/// can go round with the keys.
+static void findRing(Operation *op, OpPlan &plan) {
+  auto attention = dyn_cast<nn::AttentionOp>(op);
+  auto gradient = dyn_cast<nn::AttentionGradOp>(op);
+  if (!attention && !gradient)
+    return;
+  if (attention ? static_cast<bool>(attention.getBias())
+                : static_cast<bool>(gradient.getBias()))
+    return;
+  for (auto [f, factor] : llvm::enumerate(plan.rule.factors))
+    if (factor.expansion == "ring") {
+      plan.ringKeys = f;
+      plan.ringQueries = plan.rule.operands[0][1].front();
+    }
+}
+
 const OpPlan *Plan::makePlan(Operation *op) {
   SmallVector<Node, 0> nodes;
   appendNodes(op, symbols, nodes);
@@ -119,6 +136,8 @@ const OpPlan *Plan::makePlan(Operation *op) {
   Node &node = nodes.front();
   OpPlan plan;
   plan.rule = node.rule;
+  if (keysGoRound)
+    findRing(op, plan);
 
   // What each factor's dimensions have: the strongest wish, then the longest.
   struct Wish {
@@ -161,7 +180,7 @@ const OpPlan *Plan::makePlan(Operation *op) {
         size_t common = std::min(own.axes.size(), wish.sharding.axes.size());
         bool differs = !std::equal(own.axes.begin(), own.axes.begin() + common,
                                    wish.sharding.axes.begin()) ||
-                       (common && own.blocks != wish.sharding.blocks);
+                       (common && !own.sameOrder(wish.sharding));
         bool follows =
             wish.sharding.axes.empty() ||
             key(priority, own.axes.size(), weight) >
@@ -179,19 +198,23 @@ const OpPlan *Plan::makePlan(Operation *op) {
     out.partial.clear();
     out.kinds.clear();
     out.factors = factors;
+    // What has the keys has them where the queries are.
+    FactorShardings all = factors;
+    if (out.ringKeys >= 0)
+      all[out.ringKeys] = factors[out.ringQueries];
     for (const nn::ValueFactors &value : out.rule.operands)
-      out.operands.push_back(
-          sharding::shardingOf(mesh, out.rule, value, factors));
+      out.operands.push_back(sharding::shardingOf(mesh, out.rule, value, all));
     for (const nn::ValueFactors &value : out.rule.results) {
-      out.results.push_back(
-          sharding::shardingOf(mesh, out.rule, value, factors));
+      out.results.push_back(sharding::shardingOf(mesh, out.rule, value, all));
       AtomSet partial = 0;
       dist::Reduction kind = dist::Reduction::Sum;
       for (auto [f, factor] : llvm::enumerate(out.rule.factors)) {
         if (factor.kind != nn::FactorKind::Reduction ||
             factors[f].axes.empty() ||
             llvm::any_of(value, [&, f = f](const nn::DimFactors &dim) {
-              return llvm::is_contained(dim, static_cast<int>(f));
+              return llvm::is_contained(dim, static_cast<int>(f)) ||
+                     (static_cast<int>(f) == out.ringQueries &&
+                      llvm::is_contained(dim, out.ringKeys));
             }))
           continue;
         partial |= setOf(factors[f].axes);
@@ -204,6 +227,8 @@ const OpPlan *Plan::makePlan(Operation *op) {
   auto cost = [&](const FactorShardings &factors) {
     OpPlan trial;
     trial.rule = plan.rule;
+    trial.ringKeys = plan.ringKeys;
+    trial.ringQueries = plan.ringQueries;
     results(factors, trial);
     double sum = 0;
     for (auto [i, value] : llvm::enumerate(node.values)) {
@@ -306,7 +331,8 @@ const OpPlan *Plan::makePlan(Operation *op) {
 /// dimension must be partial.
 AtomSet Plan::throughOp(Operation *op, const OpPlan &plan,
                         llvm::function_ref<AtomSet(Value)> of) {
-  if (op->getNumResults() != 1 || plan.rule.linearity == nn::Linearity::None)
+  if (op->getNumResults() != 1 || plan.isRing() ||
+      plan.rule.linearity == nn::Linearity::None)
     return 0;
   AtomSet result = 0, twice = 0;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {

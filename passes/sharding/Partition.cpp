@@ -5,6 +5,8 @@
 #include "passes/sharding/Origins.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Plan.h"
+#include "passes/sharding/Ring.h"
+#include "passes/sharding/Verify.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 #include <deque>
@@ -25,9 +27,10 @@ static RankedTensorType tensorOf(Value value) {
 namespace {
 class Partitioner {
 public:
-  Partitioner(ModuleOp module, MeshInfo &mesh, Timing timing)
-      : module(module), mesh(mesh), plan(module, mesh, timing),
-        builder(module.getContext()), annotations(module, mesh) {}
+  Partitioner(ModuleOp module, MeshInfo &mesh, Timing timing, bool keysGoRound)
+      : module(module), mesh(mesh), plan(module, mesh, timing, keysGoRound),
+        keysGoRound(keysGoRound), builder(module.getContext()),
+        annotations(module, mesh) {}
 
   LogicalResult run() {
     plan.build();
@@ -48,6 +51,8 @@ private:
   ModuleOp module;
   MeshInfo &mesh;
   Plan plan;
+  /// Whether attention is asked for around a ring.
+  bool keysGoRound;
   OpBuilder builder;
   /// What users and strategies wrote, behind each axis.
   Annotations annotations;
@@ -319,7 +324,13 @@ private:
       return {mesh.parse(given), 0};
     if (isFree(value))
       return {ValueSharding(tensorOf(value).getRank()), 0};
-    return plan.placementOf(value);
+    Placement placement = plan.placementOf(value);
+    // No buffer of an entry has another order.
+    if (function.isPublic())
+      for (DimSharding &dim : placement.sharding.dims)
+        if (dim.zigzag)
+          dim = DimSharding();
+    return placement;
   }
 
   LogicalResult rewrite(func::FuncOp function) {
@@ -635,7 +646,9 @@ private:
     }
     if (local)
       maskPadding(op, *local, operands);
-    if (local && needsCode(*local)) {
+    if (local && failed(checkRing(op, *local)))
+      return failure();
+    if (local && (needsCode(*local) || local->isRing())) {
       if (failed(expand(op, *local, operands, made, results)))
         return failure();
     } else {
@@ -766,10 +779,11 @@ private:
   /// Whether this device's part of a factor ends behind the factor.
   bool isPadded(const OpPlan &own, int factor) const {
     const DimSharding &sharding = own.factors[factor];
+    int64_t size = own.rule.factors[factor].size,
+            ordered = sharding.orderedSize(size);
     return !sharding.axes.empty() &&
-           (own.rule.factors[factor].size / sharding.blocks) %
-                   mesh.sizeOf(sharding.axes) !=
-               0;
+           (ordered != size ||
+            (size / sharding.blocks) % mesh.sizeOf(sharding.axes) != 0);
   }
 
   /// True where dimension `dim` of the local `value` is not padding.
@@ -778,6 +792,8 @@ private:
     nn::Emit emit(builder, loc);
     RankedTensorType type = tensorOf(value);
     const DimSharding &sharding = own.factors[factor];
+    if (sharding.zigzag)
+      return isInsideOrder(loc, own, factor, type, dim);
     // Factors outside of this one are blocks, too.
     int64_t size = own.rule.factors[factor].size / sharding.blocks,
             devices = mesh.sizeOf(sharding.axes),
@@ -795,6 +811,39 @@ private:
     Value inside = emit.compare(nn::Predicate::LT, place, double(size));
     SmallVector<int64_t> shape(type.getRank() - dim, 1);
     shape[0] = type.getDimSize(dim);
+    return emit.reshape(inside, shape);
+  }
+
+  /// The same where the factor has another order: a table has the place of each
+  /// element of it.
+  Value isInsideOrder(Location loc, const OpPlan &own, int factor,
+                      RankedTensorType type, unsigned dim) {
+    nn::Emit emit(builder, loc);
+    const DimSharding &sharding = own.factors[factor];
+    int64_t size = own.rule.factors[factor].size, local = type.getDimSize(dim),
+            ordered = sharding.orderedSize(size);
+    SmallVector<int32_t> table;
+    for (int64_t i = 0; i < local * mesh.sizeOf(sharding.axes); ++i)
+      table.push_back(i < ordered ? sharding.placeOf(i, size) : size);
+    Type i32 = builder.getI32Type();
+    Value places = nn::ConstantOp::create(
+        builder, loc,
+        cast<ElementsAttr>(DenseElementsAttr::get(
+            RankedTensorType::get(static_cast<int64_t>(table.size()), i32),
+            ArrayRef<int32_t>(table))));
+    auto rows = RankedTensorType::get({local}, i32);
+    Value index =
+        dist::AxisIndexOp::create(builder, loc, RankedTensorType::get({}, i32),
+                                  cast<ArrayAttr>(axesAttr(sharding.axes)));
+    Value here = emit.add(
+        nn::IotaOp::create(builder, loc, rows, builder.getI64IntegerAttr(0)),
+        emit.mul(index, double(local)));
+    Value mine = nn::GatherOp::create(builder, loc, rows, places, here,
+                                      builder.getI64IntegerAttr(0),
+                                      builder.getI64IntegerAttr(0));
+    Value inside = emit.compare(nn::Predicate::LT, mine, double(size));
+    SmallVector<int64_t> shape(type.getRank() - dim, 1);
+    shape[0] = local;
     return emit.reshape(inside, shape);
   }
 
@@ -870,6 +919,12 @@ private:
                                 SmallVector<Value> operands,
                                 ArrayRef<Placement> made,
                                 SmallVector<Value> &results) {
+    if (own.isRing()) {
+      if (auto attention = dyn_cast<nn::AttentionOp>(op))
+        return expandRing(attention, own, operands, made, results);
+      return expandRing(cast<nn::AttentionGradOp>(op), own, operands, made,
+                        results);
+    }
     Location loc = op->getLoc();
     int factor = expandedFactor(own);
     StringRef expansion = own.rule.factors[factor].expansion;
@@ -953,6 +1008,12 @@ private:
                            ArrayRef<Placement> made,
                            SmallVector<Value> &results) {
     nn::Emit emit(builder, op.getLoc());
+    if (own.factors[expandedFactor(own)].zigzag)
+      return op.emitOpError(
+          "has queries in zig-zag order, which stand at two places of the "
+          "sequence; expected keys that go round "
+          "(dist-partition=context=ring), "
+          "and for that as many keys as queries and no bias");
     Value begin = beginOf(op.getLoc(), own, expandedFactor(own));
     SmallVector<Value> given(operands);
     if (op.getFirstPosition()) {
@@ -966,6 +1027,71 @@ private:
     cast<Op>(results[0].getDefiningOp())
         .getFirstPositionMutable()
         .assign(begin);
+    return success();
+  }
+
+  /// That attention whose keys were asked to go round can do that.
+  LogicalResult checkRing(Operation *op, const OpPlan &own) {
+    auto attention = dyn_cast<nn::AttentionOp>(op);
+    auto gradient = dyn_cast<nn::AttentionGradOp>(op);
+    Value bias = attention  ? attention.getBias()
+                 : gradient ? gradient.getBias()
+                            : Value();
+    if (!keysGoRound || !bias || own.operands[0].dims[1].axes.empty())
+      return success();
+    return op->emitOpError("has a bias, of which each query has a value for "
+                           "each key, so keys cannot go round; expected no "
+                           "bias, or --context=gather");
+  }
+
+  /// Keys and values go around the devices of the queries.
+  template <typename Op>
+  LogicalResult expandRing(Op op, const OpPlan &own, ArrayRef<Value> operands,
+                           ArrayRef<Placement> made,
+                           SmallVector<Value> &results) {
+    Location loc = op.getLoc();
+    nn::Emit emit(builder, loc);
+    int factor = own.ringQueries;
+    ArrayRef<int> atoms = own.factors[factor].axes;
+    Ring ring;
+    ring.axes = cast<ArrayAttr>(axesAttr(atoms));
+    ring.devices = mesh.sizeOf(atoms);
+    ring.length = own.rule.factors[factor].size;
+    ring.part = tensorOf(operands[0]).getDimSize(1);
+    if (int64_t chunks = own.factors[factor].zigzag) {
+      if (chunks != 2 * ring.devices)
+        return op.emitOpError("has queries in ")
+               << chunks << " chunks on " << ring.devices
+               << " devices, expected two for each: zigzag "
+               << 2 * ring.devices;
+      ring.zigzag = true;
+      ring.part /= 2;
+    }
+    auto why = [&](StringRef text) {
+      return withAnnotations(reason(op, "expansion", text), op, op.getKey(),
+                             atoms);
+    };
+    std::string axes = axesText(setOf(atoms));
+    ring.keysReason =
+        why("keys and values go around the devices of " + axes +
+            ", each of which attends to them with its own queries");
+    ring.gradientsReason =
+        why("gradients of keys and values go around the devices of " + axes +
+            " with them");
+    SmallVector<Value> given(operands);
+    // A weight of zero does not hide what padding may hold.
+    if (isPadded(own, factor))
+      for (unsigned i : {1, 2})
+        given[i] = emit.select(isInside(loc, own, factor, given[i], 1),
+                               given[i], emit.scalar(given[i], 0));
+    if constexpr (std::is_same_v<Op, nn::AttentionGradOp>)
+      for (int i = 0; i < 3; ++i)
+        ring.partial[i] = dist::getPartial(plan.getResharder().localType(
+            tensorOf(op->getResult(i)), made[i], own.kinds[i]));
+    FailureOr<SmallVector<Value>> built = buildRing(builder, op, given, ring);
+    if (failed(built))
+      return failure();
+    results = std::move(*built);
     return success();
   }
 
@@ -1155,11 +1281,17 @@ struct DistPartition : sheaf::impl::DistPartitionBase<DistPartition> {
           << reduce << "', expected cheapest, early or late";
       return signalPassFailure();
     }
-    if (failed(checkWhole()))
+    if (failed(checkWhole()) || failed(verifyManualCalls(getOperation())))
       return signalPassFailure();
+    if (!llvm::is_contained({"gather", "ring"}, context)) {
+      getOperation().emitError("dist-partition: option 'context' is '")
+          << context << "', expected gather or ring";
+      return signalPassFailure();
+    }
     FailureOr<MeshInfo> mesh = MeshInfo::get(getOperation());
     if (failed(mesh) ||
-        failed(Partitioner(getOperation(), *mesh, *timing).run()) ||
+        failed(Partitioner(getOperation(), *mesh, *timing, context == "ring")
+                   .run()) ||
         (strict >= 0 && failed(checkImplicit(getOperation(), strict))))
       return signalPassFailure();
     if (getContext().getRemarkEngine())

@@ -5,6 +5,46 @@
 
 include "mlir/Pass/PassBase.td"
 
+def DistExchangeHeads : Pass<"dist-exchange-heads", "::mlir::ModuleOp"> {
+  let summary = "Give attention whole sequences of a part of the heads";
+  let description = [{
+    Ulysses (Jacobs et al. 2023): where the sequence is sharded over `cp`, attention gets
+    whole sequences of a part of the heads, and gives back all heads of a part of the
+    sequence. Constraints on its query, key, value and result say so; an exchange follows
+    from each. Runs on a model, before it is differentiated, so that the backward keeps
+    what was exchanged. Key heads that are fewer than the devices are on several of them.
+    Declares the mesh, if the module has none. Requires that the devices of `tp` and `cp`
+    together divide the query heads.
+
+    Before:
+
+    ```mlir
+    func.func @f(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32> {
+      %y = nn.attention %q, %k, %k causal : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32>
+      return %y : tensor<2x8x4x16xf32>
+    }
+    ```
+
+    after `--dist-exchange-heads=mesh=cp=2`:
+
+    ```mlir
+    dist.mesh @mesh ["cp" = 2 memory]
+    func.func @f(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32> {
+      %a = dist.constraint %q <[{}, {}, {"cp"}, {} ]> : tensor<2x8x4x16xf32>
+      %b = dist.constraint %k <[{}, {}, {"cp"}, {} ]> : tensor<2x8x2x16xf32>
+      %y = nn.attention %a, %b, %b causal : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32>
+      %z = dist.constraint %y <[{}, {"cp"}, {}, {} ]> : tensor<2x8x4x16xf32>
+      return %z : tensor<2x8x4x16xf32>
+    }
+    ```
+  }];
+  let options = [
+    ListOption<"mesh", "mesh", "std::string",
+      "The axes and their sizes, outermost first: dp=4,cp=2">,
+  ];
+  let dependentDialects = ["::sheaf::dist::DistDialect"];
+}
+
 def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
   let summary = "Shard parameters, state and batch by a table of axis names";
   let description = [{
@@ -25,6 +65,8 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       with them what `nn-bucket-experts` has cut into E parts.
     - `sequence-parallel` asks, with priority 1, that values with axes `seq` and
       `embed` have the former over `tp`, inside of `cp`.
+    - `zigzag` puts the sequence of the batch into zig-zag order where it is read, so
+      that each device of `cp` has as much causal attention to do as any other.
 
     A strategy is a table; `strategy=FILE` reads one that a user wrote, in place of
     what the other options say, one row a line, comments behind `#`:
@@ -32,7 +74,7 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
         parameter mlp -> tp
         parameter kv_heads -> tp shared   # over the part of tp that divides
         batch batch -> dp
-        batch seq -> cp
+        batch seq -> cp                   # or: cp zigzag
         value seq of batch, embed -> tp priority 1
         state largest -> dp               # ZeRO-1
         gradient largest -> dp            # ZeRO-2
@@ -77,6 +119,8 @@ def DistApplyStrategy : Pass<"dist-apply-strategy", "::mlir::ModuleOp"> {
       "Shard activations between blocks along the sequence">,
     Option<"expertParallel", "expert-parallel", "int64_t", /*default=*/"1",
       "Shard experts over the innermost devices of dp x cp, so many">,
+    Option<"zigzag", "zigzag", "bool", /*default=*/"false",
+      "The sequence over cp in zig-zag order: of 2c chunks device i has those of number i and 2c - 1 - i">,
     Option<"strategy", "strategy", "std::string", /*default=*/"\"\"",
       "A file with the table, instead of zero, zero-group and sequence-parallel">,
   ];
@@ -162,6 +206,9 @@ def DistPartition : Pass<"dist-partition", "::mlir::ModuleOp"> {
   let options = [
     Option<"reduce", "reduce", "std::string", /*default=*/"\"cheapest\"",
       "Where partial values are reduced: cheapest, early (where they are computed), late (behind all that is linear)">,
+    Option<"context", "context", "std::string", /*default=*/"\"gather\"",
+      "How attention gets keys and values of a sequence in shards: gather (all at once), or ring (block by block, "
+      "from neighbour to neighbour)">,
     Option<"strict", "strict", "int64_t", /*default=*/"-1",
       "Refuse to move a value that nobody asked to move where a device sends more bytes; -1: never">,
   ];

@@ -98,7 +98,13 @@ struct OpPlan {
   llvm::SmallVector<AtomSet> partial;
   llvm::SmallVector<dist::Reduction> kinds;
   std::vector<Conflict> conflicts;
+  /// Of attention whose keys and values go round: the factor of the keys, which
+  /// are sharded as the queries, whose factor is the other; else -1.
+  int ringKeys = -1, ringQueries = -1;
 
+  bool isRing() const {
+    return ringKeys >= 0 && !factors[ringQueries].axes.empty();
+  }
   /// The axes that the factors use.
   AtomSet used() const;
 };
@@ -108,8 +114,11 @@ enum class Timing { Cheapest, Early, Late };
 
 class Plan {
 public:
-  Plan(mlir::ModuleOp module, MeshInfo &mesh, Timing timing)
-      : module(module), mesh(mesh), timing(timing), resharder(mesh) {}
+  /// `keysGoRound`: attention takes keys as they are sharded, if its queries
+  /// are, too.
+  Plan(mlir::ModuleOp module, MeshInfo &mesh, Timing timing, bool keysGoRound)
+      : module(module), mesh(mesh), timing(timing), keysGoRound(keysGoRound),
+        resharder(mesh) {}
 
   void build();
 
@@ -159,6 +168,7 @@ private:
   mlir::ModuleOp module;
   MeshInfo &mesh;
   Timing timing;
+  bool keysGoRound;
   Resharder resharder;
   mlir::SymbolTableCollection symbols;
   /// What the maps point to; of equal shardings one is kept.

@@ -278,7 +278,7 @@ private:
     const DimSharding &now = state.sharding.dims[d];
     if (dim.axes.size() <= now.axes.size() ||
         !std::equal(now.axes.begin(), now.axes.end(), dim.axes.begin()) ||
-        (!now.axes.empty() && now.blocks != dim.blocks))
+        (!now.axes.empty() && !now.sameOrder(dim)))
       return false;
     for (int axis : ArrayRef<int>(dim.axes).drop_front(now.axes.size()))
       if (state.sharding.uses(axis))
@@ -348,7 +348,7 @@ private:
           size_t common = std::min(a.size(), b.size());
           bool agrees =
               std::equal(a.begin(), a.begin() + common, b.begin()) &&
-              (a.empty() || b.empty() || entry.sharding.blocks == own.blocks);
+              (a.empty() || b.empty() || entry.sharding.sameOrder(own));
           std::tuple<int64_t, int64_t> strength(-entry.priority, entry.weight),
               other(-state.priority[d], weight);
           if (a.empty() || (agrees && b.size() > a.size()) ||
@@ -434,7 +434,7 @@ private:
         bool complete;
         for (auto &[factor, own] :
              toFactors(mesh, node.rule, dim, state.sharding.dims[d], complete))
-          if (factor < static_cast<int>(border.open) && own.blocks == 1 &&
+          if (factor < static_cast<int>(border.open) && own.order() == 1 &&
               own.axes.size() > factors[factor].axes.size())
             factors[factor] = own;
       }
@@ -470,7 +470,7 @@ private:
         auto key = [](const Proposal &p) {
           return std::make_tuple(p.priority, -p.weight, p.dim,
                                  -static_cast<int64_t>(p.sharding.axes.size()),
-                                 p.sharding.blocks, p.sharding.axes);
+                                 p.sharding.order(), p.sharding.axes);
         };
         return key(a) < key(b);
       });
@@ -506,7 +506,7 @@ private:
       key.push_back(dim.axes.size());
       key.insert(key.end(), dim.axes.begin(), dim.axes.end());
       if (!dim.axes.empty())
-        key.insert(key.end(), {priority, dim.blocks});
+        key.insert(key.end(), {priority, dim.order()});
     }
     dist::ShardingAttr &known = printed[key];
     if (!known)
@@ -518,9 +518,9 @@ private:
     SmallVector<dist::DimAttr> dims;
     for (auto [dim, priority] :
          llvm::zip_equal(state.sharding.dims, state.priority))
-      dims.push_back(dist::DimAttr::get(
-          context, mesh.axesOf(dim.axes), /*open=*/false,
-          dim.axes.empty() ? 0 : priority, dim.axes.empty() ? 1 : dim.blocks));
+      dims.push_back(
+          dist::DimAttr::get(context, mesh.axesOf(dim.axes), /*open=*/false,
+                             dim.axes.empty() ? 0 : priority, dim.order()));
     return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
   }
 

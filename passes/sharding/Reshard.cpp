@@ -42,7 +42,7 @@ expand(RankedTensorType type, const Placement &from, const Placement &to) {
        llvm::zip_equal(type.getShape(), from.sharding.dims, to.sharding.dims)) {
     int64_t blocks =
         a.axes.empty() ? (b.axes.empty() ? 1 : b.blocks) : a.blocks;
-    if (!a.axes.empty() && !b.axes.empty() && a.blocks != b.blocks)
+    if (!a.axes.empty() && !b.axes.empty() && !a.sameOrder(b))
       return std::nullopt;
     if (blocks > 1) {
       result.shape.push_back(blocks);
@@ -61,13 +61,84 @@ expand(RankedTensorType type, const Placement &from, const Placement &to) {
   return result;
 }
 
-/// `from` without what is in the way of the blocks of `to`.
+/// `from` without what is in the way of the blocks and the order of `to`.
 static Placement between(const Placement &from, const Placement &to) {
   Placement middle = from;
   for (auto [a, b] : llvm::zip_equal(middle.sharding.dims, to.sharding.dims))
-    if (!a.axes.empty() && !b.axes.empty() && a.blocks != b.blocks)
+    if (!a.axes.empty() && !b.axes.empty() && !a.sameOrder(b))
       a = DimSharding();
   return middle;
+}
+
+namespace {
+/// A move in which each dimension keeps its order: dimensions that have another
+/// than the tensor's on one side are put into it while they are whole.
+struct Ordered {
+  RankedTensorType type;
+  Placement from, to;
+  /// By dimension: the order to put it into before the move, and behind it the
+  /// one to take it out of; null where nothing is to be done.
+  SmallVector<const DimSharding *> before, behind;
+  bool isPlain = true;
+};
+} // namespace
+
+/// Nothing where the two sides have one dimension in two orders.
+static std::optional<Ordered>
+inOrder(RankedTensorType type, const Placement &from, const Placement &to) {
+  Ordered result{type, from, to, {}, {}};
+  SmallVector<int64_t> shape(type.getShape());
+  for (auto [size, a, b, plainA, plainB] :
+       llvm::zip_equal(shape, from.sharding.dims, to.sharding.dims,
+                       result.from.sharding.dims, result.to.sharding.dims)) {
+    const DimSharding *&before = result.before.emplace_back(),
+                      *&behind = result.behind.emplace_back();
+    bool isA = a.zigzag && !a.axes.empty(), isB = b.zigzag && !b.axes.empty();
+    if (!a.axes.empty() && !b.axes.empty() && !a.sameOrder(b))
+      return std::nullopt;
+    if (!isA && !isB)
+      continue;
+    result.isPlain = false;
+    size = isA ? a.orderedSize(size) : b.orderedSize(size);
+    before = isA ? nullptr : &b;
+    behind = isB ? nullptr : &a;
+    plainA.zigzag = plainB.zigzag = 0;
+  }
+  result.type = RankedTensorType::get(shape, type.getElementType());
+  return result;
+}
+
+/// Puts dimension `dim`, which is whole, into an order, or out of it to
+/// `size` elements. Behind the end there are zeros.
+static Value reordered(OpBuilder &builder, Location loc, Value value,
+                       int64_t dim, const DimSharding &order, int64_t size,
+                       bool isOut, Attribute role) {
+  auto type = cast<RankedTensorType>(value.getType());
+  int64_t all = order.orderedSize(size);
+  SmallVector<int32_t> places(isOut ? size : all);
+  for (int64_t i = 0; i < all; ++i)
+    if (int64_t place = order.placeOf(i, size); !isOut)
+      places[i] = static_cast<int32_t>(place);
+    else if (place < size)
+      places[place] = static_cast<int32_t>(i);
+  Value indices = nn::ConstantOp::create(
+      builder, loc,
+      cast<ElementsAttr>(DenseElementsAttr::get(
+          RankedTensorType::get(static_cast<int64_t>(places.size()),
+                                builder.getI32Type()),
+          ArrayRef<int32_t>(places))));
+  SmallVector<int64_t> shape(type.getShape());
+  shape[dim] = static_cast<int64_t>(places.size());
+  Value result = nn::GatherOp::create(
+      builder, loc, RankedTensorType::get(shape, type.getElementType()), value,
+      indices, builder.getI64IntegerAttr(dim), builder.getI64IntegerAttr(0));
+  // Partial values stay so.
+  result.setType(
+      RankedTensorType::get(shape, type.getElementType(), type.getEncoding()));
+  if (role)
+    for (Value made : {indices, result})
+      made.getDefiningOp()->setAttr(nn::kRoleAttr, role);
+  return result;
 }
 
 static int64_t bytesOf(Type element) {
@@ -76,6 +147,9 @@ static int64_t bytesOf(Type element) {
 
 double Resharder::cost(RankedTensorType type, const Placement &from,
                        const Placement &to) {
+  if (std::optional<Ordered> ordered = inOrder(type, from, to);
+      ordered && !ordered->isPlain)
+    return cost(ordered->type, ordered->from, ordered->to);
   std::optional<Expanded> expanded = expand(type, from, to);
   if (!expanded) {
     Placement middle = between(from, to);
@@ -105,6 +179,20 @@ Value Resharder::convert(OpBuilder &builder, Location loc, Value local,
                          DictionaryAttr reason, Attribute role) {
   if (from == to)
     return local;
+  if (std::optional<Ordered> ordered = inOrder(type, from, to);
+      ordered && !ordered->isPlain) {
+    for (auto [d, order] : llvm::enumerate(ordered->before))
+      if (order)
+        local = reordered(builder, loc, local, d, *order, type.getDimSize(d),
+                          /*isOut=*/false, role);
+    local = convert(builder, loc, local, ordered->type, ordered->from,
+                    ordered->to, kind, reason, role);
+    for (auto [d, order] : llvm::enumerate(ordered->behind))
+      if (order)
+        local = reordered(builder, loc, local, d, *order, type.getDimSize(d),
+                          /*isOut=*/true, role);
+    return local;
+  }
   std::optional<Expanded> expanded = expand(type, from, to);
   if (!expanded) {
     Placement middle = between(from, to);

@@ -134,7 +134,10 @@ ValueSharding MeshInfo::parse(dist::ShardingAttr sharding) const {
     DimSharding &out = value.dims.emplace_back();
     for (dist::AxisAttr axis : dim.getAxes())
       llvm::append_range(out.axes, atomsOf(axis));
-    out.blocks = out.axes.empty() ? 1 : dim.getBlocks();
+    if (out.axes.empty())
+      continue;
+    out.blocks = std::max<int64_t>(dim.getBlocks(), 1);
+    out.zigzag = std::max<int64_t>(-dim.getBlocks(), 0);
   }
   return value;
 }
@@ -144,8 +147,8 @@ dist::ShardingAttr MeshInfo::print(const ValueSharding &sharding,
   MLIRContext *context = op->getContext();
   SmallVector<dist::DimAttr> dims;
   for (const DimSharding &dim : sharding.dims)
-    dims.push_back(dist::DimAttr::get(context, axesOf(dim.axes), open, 0,
-                                      dim.axes.empty() ? 1 : dim.blocks));
+    dims.push_back(
+        dist::DimAttr::get(context, axesOf(dim.axes), open, 0, dim.order()));
   return dist::ShardingAttr::get(context, dims, dist::Reduction::Sum, {});
 }
 
@@ -153,7 +156,8 @@ RankedTensorType MeshInfo::localType(RankedTensorType type,
                                      const ValueSharding &sharding) const {
   SmallVector<int64_t> shape;
   for (auto [size, dim] : llvm::zip_equal(type.getShape(), sharding.dims)) {
-    int64_t devices = sizeOf(dim.axes), block = size / dim.blocks;
+    int64_t devices = sizeOf(dim.axes),
+            block = dim.orderedSize(size) / dim.blocks;
     shape.push_back(dim.blocks * ((block + devices - 1) / devices));
   }
   return RankedTensorType::get(shape, type.getElementType());
@@ -166,6 +170,10 @@ RankedTensorType MeshInfo::localType(RankedTensorType type,
 bool sharding::isShardable(const nn::Factor &factor,
                            const DimSharding &sharding) {
   StringRef expansion = factor.expansion;
+  // Of another order only that code knows that looks at all positions.
+  if (sharding.zigzag && !expansion.empty() && expansion != "global_mean" &&
+      expansion != "offset_mask")
+    return false;
   // Code that asks where a device's part begins knows no blocks.
   if (sharding.blocks != 1 && !expansion.empty() && expansion != "global_mean")
     return false;
@@ -286,6 +294,10 @@ sharding::toFactors(const MeshInfo &mesh, const nn::ShardingRule &rule,
     return result;
   ArrayRef<int> axes = sharding.axes;
   int64_t blocks = sharding.blocks;
+  if (sharding.zigzag && dim.size() != 1) {
+    complete = false; // An order of the dimension is none of its factors.
+    return result;
+  }
   for (auto [i, factor] : llvm::enumerate(dim)) {
     int64_t size = rule.factors[factor].size;
     if (axes.empty())
@@ -296,6 +308,7 @@ sharding::toFactors(const MeshInfo &mesh, const nn::ShardingRule &rule,
     }
     DimSharding own;
     own.blocks = blocks;
+    own.zigzag = sharding.zigzag;
     if (blocks > 1 && size % blocks != 0)
       break;
     int64_t left = size / blocks;
@@ -334,7 +347,8 @@ DimSharding sharding::fromFactors(const MeshInfo &mesh,
         mayGoOn = false;
       continue;
     }
-    if (!mayGoOn || (!result.axes.empty() && own.blocks != 1)) {
+    if (!mayGoOn || (!result.axes.empty() && own.blocks != 1) ||
+        (own.zigzag && dim.size() != 1)) {
       complete = false;
       break;
     }
@@ -345,6 +359,7 @@ DimSharding sharding::fromFactors(const MeshInfo &mesh,
     }
     if (result.axes.empty())
       result.blocks *= own.blocks;
+    result.zigzag = own.zigzag;
     llvm::append_range(result.axes, own.axes);
     mayGoOn = own.blocks == 1 && mesh.sizeOf(own.axes) == size;
   }

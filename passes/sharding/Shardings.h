@@ -18,13 +18,34 @@
 namespace sheaf::sharding {
 
 /// Axes of one dimension, as numbers of atoms, the outermost first. With
-/// `blocks` b the dimension is b blocks, each of which is sharded.
+/// `blocks` b the dimension is b blocks, each of which is sharded. With
+/// `zigzag` n it is n chunks, in the order 0, n - 1, 1, n - 2, ...; that is
+/// what is sharded. One of the two is as it is here.
 struct DimSharding {
   llvm::SmallVector<int, 2> axes;
-  int64_t blocks = 1;
+  int64_t blocks = 1, zigzag = 0;
+
+  /// Whether both cut the elements in one order.
+  bool sameOrder(const DimSharding &other) const {
+    return blocks == other.blocks && zigzag == other.zigzag;
+  }
+  /// Both in one number, as dist.dim has it.
+  int64_t order() const { return axes.empty() ? 1 : zigzag ? -zigzag : blocks; }
+  /// The size of a dimension of `size` with all of its last chunk.
+  int64_t orderedSize(int64_t size) const {
+    return zigzag && !axes.empty() ? zigzag * ((size + zigzag - 1) / zigzag)
+                                   : size;
+  }
+  /// The place in `size` elements of element i of that order; `size` and more
+  /// behind their end.
+  int64_t placeOf(int64_t i, int64_t size) const {
+    int64_t chunk = (size + zigzag - 1) / zigzag, number = i / chunk;
+    number = number % 2 == 0 ? number / 2 : zigzag - 1 - number / 2;
+    return number * chunk + i % chunk;
+  }
 
   bool operator==(const DimSharding &other) const {
-    return axes == other.axes && (blocks == other.blocks || axes.empty());
+    return axes == other.axes && (sameOrder(other) || axes.empty());
   }
   bool operator!=(const DimSharding &other) const { return !(*this == other); }
 };

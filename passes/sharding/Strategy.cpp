@@ -36,14 +36,16 @@ static std::string innerPart(StringRef axis, int64_t devices, int64_t size) {
 
 std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
                                       bool sequenceParallel, int64_t data,
-                                      int64_t context, int64_t expertParallel) {
+                                      int64_t context, int64_t expertParallel,
+                                      bool zigzag) {
   std::string table = "parameter heads -> tp\n"
                       "parameter kv_heads -> tp shared\n"
                       "parameter mlp -> tp\n"
                       "parameter vocab -> tp\n"
                       "batch batch -> dp\n";
+  std::string order = zigzag && context > 1 ? " zigzag" : "";
   if (context > 1)
-    table += "batch seq -> cp\n";
+    table += "batch seq -> cp" + order + "\n";
   if (expertParallel > 1) {
     // The devices of cp have the same rows: they take theirs first, so that
     // those of dp send only these.
@@ -56,8 +58,9 @@ std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
     table += "parameter expert -> " + axes + "\n";
   }
   if (sequenceParallel)
-    table += context > 1 ? "value seq of batch, embed -> cp, tp priority 1\n"
-                         : "value seq of batch, embed -> tp priority 1\n";
+    table += "value seq of batch, embed -> " +
+             std::string(context > 1 ? "cp, " : "") + "tp" + order +
+             " priority 1\n";
   if (zeroGroup == 1)
     return table;
   if (zeroGroup == 0)
@@ -73,6 +76,34 @@ std::string sharding::builtinStrategy(int zero, int64_t zeroGroup,
   for (int stage = 0; stage < zero; ++stage)
     table += stages[stage].str() + " largest -> " + axes + "\n";
   return table;
+}
+
+LogicalResult sharding::declareMesh(ModuleOp module, ArrayRef<std::string> axes,
+                                    StringRef pass) {
+  if (dist::MeshOp present = dist::getMesh(module)) {
+    present.emitError("the module has a mesh already; leave out the option "
+                      "'mesh' of ")
+        << pass;
+    return failure();
+  }
+  MLIRContext *context = module.getContext();
+  SmallVector<Attribute> list;
+  for (StringRef text : axes) {
+    auto [name, number] = text.split('=');
+    int64_t size;
+    if (name.empty() || number.getAsInteger(10, size) || size < 1) {
+      module.emitError() << pass << ": mesh has '" << text
+                         << "', expected AXIS=N with N at least 1, as in dp=4";
+      return failure();
+    }
+    list.push_back(dist::MeshAxisAttr::get(context,
+                                           StringAttr::get(context, name), size,
+                                           "memory", nullptr, nullptr));
+  }
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  dist::MeshOp op = dist::MeshOp::create(builder, module.getLoc(), "mesh",
+                                         builder.getArrayAttr(list), nullptr);
+  return op.verify();
 }
 
 SmallVector<int64_t> sharding::zeroGroups(int64_t data, int64_t context) {
@@ -302,6 +333,12 @@ private:
         return failure();
       token = word();
     } while (token == ",");
+    bool mayOrder =
+        next.what == StrategyRow::Value || next.what == StrategyRow::Batch;
+    if (mayOrder && next.axis == "seq" && token == "zigzag") {
+      next.zigzag = true;
+      token = word();
+    }
     if (next.what == StrategyRow::Parameter && token == "shared") {
       next.shared = true;
       token = word();

@@ -17,8 +17,8 @@ namespace sheaf::sharding {
 /// One row of a strategy:
 ///
 ///     parameter AXIS -> MESH AXES [shared]
-///     batch     AXIS -> MESH AXES
-///     value     AXIS of AXIS, ... -> MESH AXES [priority N]
+///     batch     AXIS -> MESH AXES [zigzag]
+///     value     AXIS of AXIS, ... -> MESH AXES [zigzag] [priority N]
 ///     state     largest -> MESH AXES
 ///     gradient  largest -> MESH AXES
 ///     weight    largest -> MESH AXES
@@ -27,7 +27,9 @@ namespace sheaf::sharding {
 /// one that the mesh lacks shards nothing. `shared`: where the axis does not
 /// divide, over the outermost part of the mesh axis that does. The last three
 /// rows add axes to the largest dimension of the optimizer's state, of
-/// accumulators, of weights.
+/// accumulators, of weights. `zigzag`: the sequence, cut in twice as many
+/// chunks as the first axis has devices, in zig-zag order; the batch is put
+/// into it where it is read.
 struct StrategyRow {
   enum What { Parameter, Batch, Value, State, Gradient, Weight } what;
   /// The logical axis, empty for the last three.
@@ -41,6 +43,7 @@ struct StrategyRow {
   mlir::Location loc;
   /// As written.
   std::string text;
+  bool zigzag = false;
 
   /// For explanations: the row, and where it stands if that is a file.
   std::string describe() const;
@@ -50,10 +53,16 @@ using StrategyTable = std::vector<StrategyRow>;
 
 /// The table of the driver's options, as text. `data` and `context` are the
 /// sizes of dp and cp, `zeroGroup` is 0 or one of `zeroGroups`,
-/// `expertParallel` one of them.
+/// `expertParallel` one of them; `zigzag` is of the sequence over cp.
 std::string builtinStrategy(int zero, int64_t zeroGroup, bool sequenceParallel,
                             int64_t data, int64_t context,
-                            int64_t expertParallel);
+                            int64_t expertParallel, bool zigzag);
+
+/// Declares a mesh of `axes`, each AXIS=N, the outermost first. Complains in
+/// the name of `pass` where the module has one.
+mlir::LogicalResult declareMesh(mlir::ModuleOp module,
+                                llvm::ArrayRef<std::string> axes,
+                                llvm::StringRef pass);
 
 /// How many of the innermost devices of dp x cp ZeRO and experts may be sharded
 /// over: so many that they are a part of cp, or all of cp and a part of dp. In

@@ -39,6 +39,7 @@ private:
 struct Options {
   int64_t stages;
   SmallVector<int64_t> layers;
+  int64_t embedding;
   bool split;
 };
 
@@ -103,7 +104,8 @@ private:
                                               double before, double behind);
   LogicalResult assignForward();
   LogicalResult assignBackward();
-  FailureOr<int64_t> stageOfBackward(Operation *backward);
+  FailureOr<std::pair<int64_t, func::CallOp>>
+  stageOfBackward(Operation *backward);
   void separateSums();
   LogicalResult checkOrder();
   Value resolve(Made &made, Value value, OpBuilder &builder);
@@ -319,6 +321,28 @@ LogicalResult Cutter::assignForward() {
       partOf.try_emplace(op, StagePart{stage, Kind::Forward});
     }
   }
+  // What reads parameters and feeds layers is the embedding.
+  if (options.embedding >= 0) {
+    std::function<bool(Value)> isParameter = [&](Value value) {
+      if (auto argument = dyn_cast<BlockArgument>(value))
+        return argument.getOwner() == &function.front() &&
+               function.getArgAttr(argument.getArgNumber(), nn::kParamAttr);
+      Operation *from = value.getDefiningOp();
+      return !perMicrobatch.contains(value) &&
+             llvm::any_of(from->getOperands(), isParameter);
+    };
+    DenseSet<Operation *> embedding;
+    for (Operation *op : forward) {
+      if (partOf.contains(op) || !feeds.contains(op) ||
+          llvm::none_of(op->getOperands(), [&](Value value) {
+            Operation *from = producer(value);
+            return isParameter(value) || (from && embedding.contains(from));
+          }))
+        continue;
+      embedding.insert(op);
+      partOf.try_emplace(op, StagePart{options.embedding, Kind::Forward});
+    }
+  }
   // What reads no layer goes where it is first wanted.
   for (Operation *op : llvm::reverse(forward)) {
     if (partOf.contains(op))
@@ -334,8 +358,10 @@ LogicalResult Cutter::assignForward() {
 }
 
 /// The stage of the layer whose gradient a call computes: that of the call of
-/// the layer's forward with the values that it reads.
-FailureOr<int64_t> Cutter::stageOfBackward(Operation *backward) {
+/// the layer's forward with the values that it reads, which is the second (null
+/// where the gradients of weights have another half before them).
+FailureOr<std::pair<int64_t, func::CallOp>>
+Cutter::stageOfBackward(Operation *backward) {
   func::FuncOp callee = calleeOf(backward);
   StringRef forward;
   if (auto name = callee->getAttrOfType<StringAttr>(kForwardAttr)) {
@@ -357,7 +383,7 @@ FailureOr<int64_t> Cutter::stageOfBackward(Operation *backward) {
   for (auto [what, operand] : llvm::zip_equal(*reads, backward->getOperands()))
     if (const StagePart *part = find(operand);
         part && what.kind == LayerValue::Handed)
-      return part->stage;
+      return std::pair(part->stage, func::CallOp());
   for (auto call : body->getOps<func::CallOp>()) {
     if (call.getCallee() != forward)
       continue;
@@ -374,7 +400,7 @@ FailureOr<int64_t> Cutter::stageOfBackward(Operation *backward) {
         fits &= operand.getDefiningOp() == call;
     }
     if (fits)
-      return partOf.lookup(call).stage;
+      return std::pair(partOf.lookup(call).stage, call);
   }
   return LogicalResult(backward->emitOpError("calls @")
                        << callee.getName() << ", and no call of @" << forward
@@ -386,6 +412,19 @@ LogicalResult Cutter::assignBackward() {
   // No gradient of a layer is behind these: the loss's own, and what is made of
   // values of the forward alone, which goes to whoever reads it first.
   DenseSet<Operation *> early;
+  // The gradient of the embedding is made of gradients of activations, and no
+  // layer is behind it.
+  DenseSet<Operation *> leadsToLayer;
+  DenseSet<Value> ofActivations;
+  if (options.embedding >= 0)
+    for (Operation &op : llvm::reverse(body->without_terminator()))
+      if (isBackward(&op) || llvm::any_of(op.getUsers(), [&](Operation *user) {
+            return leadsToLayer.contains(user);
+          }))
+        leadsToLayer.insert(&op);
+  auto isOfActivation = [&](Value value) {
+    return ofActivations.contains(value);
+  };
   for (Operation &op : body->without_terminator()) {
     if (op.getNumResults() == 0 || !perMicrobatch.contains(op.getResult(0)) ||
         partOf.contains(&op))
@@ -393,10 +432,19 @@ LogicalResult Cutter::assignBackward() {
     Kind kind = roleOf(&op) == "input_gradient" ? Kind::InputGradient : weights;
     int64_t stage = options.stages;
     if (isBackward(&op)) {
-      FailureOr<int64_t> found = stageOfBackward(&op);
+      FailureOr<std::pair<int64_t, func::CallOp>> found = stageOfBackward(&op);
       if (failed(found))
         return failure();
-      stage = *found;
+      stage = found->first;
+      if (options.embedding >= 0 && found->second) {
+        auto results = readLayerValues(calleeOf(&op), kResultsAttr);
+        if (failed(results))
+          return failure();
+        for (auto [what, value] : llvm::zip_equal(*results, op.getResults()))
+          if (what.kind == LayerValue::Argument &&
+              perMicrobatch.contains(found->second.getOperand(what.index)))
+            ofActivations.insert(value);
+      }
       // A half has the role of its ops; the whole goes with the inputs.
       if (calleeOf(&op)->hasAttr(kForwardAttr))
         kind = Kind::InputGradient;
@@ -409,6 +457,11 @@ LogicalResult Cutter::assignBackward() {
             stage = std::min(stage, part->stage);
           latest = std::max(latest, part->stage);
         }
+      if (isa<nn::AddOp>(op) && llvm::all_of(op.getOperands(), isOfActivation))
+        ofActivations.insert(op.getResult(0));
+      else if (llvm::any_of(op.getOperands(), isOfActivation) &&
+               !leadsToLayer.contains(&op))
+        stage = options.embedding;
       if (stage == options.stages) {
         early.insert(&op);
         stage = latest < 0 ? options.stages - 1 : latest;
@@ -645,9 +698,10 @@ LogicalResult Cutter::makeParts() {
     builder.setInsertionPointToEnd(block);
     for (Operation *op : made.ops) {
       // Made again already by an op that moves it?
-      if (llvm::any_of(op->getResults(), [&](Value value) {
-            return made.mapping.contains(value);
-          }))
+      if (llvm::any_of(op->getResults(),
+                       [&mapping = made.mapping](Value value) {
+                         return mapping.contains(value);
+                       }))
         continue;
       for (Value operand : op->getOperands())
         resolve(made, operand, builder);
@@ -767,8 +821,14 @@ struct PipeCutStages : sheaf::impl::PipeCutStagesBase<PipeCutStages> {
           << "pipe-cut-stages: option 'layers' has a number below 0";
       return signalPassFailure();
     }
+    if (embedding >= stages) {
+      emitError(module.getLoc())
+          << "pipe-cut-stages: option 'embedding' is " << int64_t(embedding)
+          << ", expected a stage below " << int64_t(stages);
+      return signalPassFailure();
+    }
     Options options{stages, SmallVector<int64_t>(layers.begin(), layers.end()),
-                    split};
+                    embedding, split};
     SymbolTable symbols(module);
     for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>()))
       if (function.isPublic() && !function.isDeclaration() &&

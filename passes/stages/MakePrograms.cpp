@@ -6,6 +6,9 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/pipeline/schedule/Schedule.h"
+#include "passes/pipeline/schedule/Text.h"
+#include "passes/stages/Describe.h"
+#include "passes/stages/Join.h"
 #include "passes/stages/Passes.h"
 #include "passes/stages/Plan.h"
 #include "llvm/ADT/BitVector.h"
@@ -13,6 +16,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallBitVector.h"
 #include <map>
+#include <set>
 
 namespace sheaf {
 #define GEN_PASS_DEF_PIPEMAKEPROGRAMS
@@ -71,20 +75,30 @@ struct Entry {
 
 class Programs {
 public:
-  Programs(ModuleOp module, Axis axis) : module(module), axis(axis) {}
-  LogicalResult run(StringRef schedule, int64_t chunks);
+  Programs(ModuleOp module, Axis axis)
+      : module(module), axis(axis), symbols(module), joiner(symbols) {}
+  LogicalResult run(const stages::ScheduleOptions &options);
+  /// Changes nothing.
+  FailureOr<stages::StepPlan> plan(const stages::ScheduleOptions &options);
 
 private:
   ModuleOp module;
   Axis axis;
+  SymbolTable symbols;
+  /// Entries share what it makes.
+  stages::Joiner joiner;
   SmallVector<Entry> entries;
-  /// Of each stage.
-  std::vector<int32_t> rankOf;
+  Schedule schedule;
+  /// Where it was read from; empty for what was made.
+  std::string file;
   /// The places that have a parameter, its gradient and its state.
   std::map<std::string, Places> holders;
 
+  LogicalResult prepare(const stages::ScheduleOptions &options);
   LogicalResult findCalls();
   LogicalResult findHolders();
+  /// The one that a schedule is made for: @step, else one with a loop.
+  Entry *mainEntry();
 };
 
 /// What several places know parts of, and is put together behind the last
@@ -101,11 +115,27 @@ struct Joined {
 class EntryPrograms {
 public:
   EntryPrograms(Entry &entry, const Schedule &schedule, Axis axis,
-                const std::map<std::string, Places> &holders, StringRef file)
+                const std::map<std::string, Places> &holders, StringRef file,
+                SymbolTable &symbols, stages::Joiner &joiner)
       : entry(entry), schedule(schedule), axis(axis), holders(holders),
-        file(file), function(entry.function), all(axis.size, true) {}
+        file(file), symbols(symbols), joiner(joiner), function(entry.function),
+        all(axis.size, true) {}
 
   LogicalResult run();
+  /// What the stages cost and hand to each other. Reads of the schedule how
+  /// many stages there are.
+  schedule::Pipeline describe();
+  /// Behind that: the bytes of what each stage adds up over microbatches, and
+  /// the types of the values.
+  std::vector<int64_t> sumBytes;
+  std::vector<Type> types() {
+    std::vector<Type> all;
+    for (Value value : values)
+      all.push_back(value.getType());
+    return all;
+  }
+  /// The schedule with its transfers.
+  FailureOr<Schedule> lower();
 
 private:
   Entry &entry;
@@ -114,8 +144,16 @@ private:
   const std::map<std::string, Places> &holders;
   /// Where the schedule was read from; empty for a recipe.
   StringRef file;
+  SymbolTable &symbols;
+  stages::Joiner &joiner;
   func::FuncOp function;
   const Places all;
+  /// Of stages whose backward is in halves, both in one.
+  std::map<int64_t, stages::Joined> wholes;
+  /// The text of the action that runs a task, and of that which first reads a
+  /// transfer: by value, microbatch and place.
+  std::map<schedule::Task, std::string> actionOf;
+  std::map<std::tuple<int32_t, int32_t, int32_t>, std::string> readerOf;
   schedule::Pipeline pipeline;
   /// The value of each index into `pipeline.values`.
   SmallVector<Value> values;
@@ -126,7 +164,14 @@ private:
 
   Places placesOf(Value value);
   Places holdersOf(StringRef parameter);
-  LogicalResult findEdges();
+  void findEdges();
+  LogicalResult findContributions();
+  void nameActions(const Schedule &lowered);
+  /// Both halves of a stage's backward; no function where it has not both, or
+  /// the second reads the first by other ops.
+  const stages::Joined &wholeOf(int64_t stage);
+  std::string edgeName(int32_t id, int32_t microbatch, int64_t from,
+                       int64_t to);
   LogicalResult findJoined();
   /// The index of the value that an action moves: an action counts those of one
   /// producer.
@@ -161,6 +206,8 @@ private:
   int64_t place;
   OpBuilder builder;
   func::FuncOp made;
+  /// The calls of the body that have been made, by microbatch.
+  std::set<std::pair<Operation *, int64_t>> done;
   /// Values outside of the loop, and those of a microbatch.
   DenseMap<Value, Value> outer;
   std::map<std::pair<void *, int64_t>, Value> inner;
@@ -175,9 +222,13 @@ private:
   Value get(Value value, int64_t microbatch);
   Value getOuter(Value value);
   Value copyOf(Operation *op, Value value, function_ref<Value(Value)> operand);
-  LogicalResult call(const schedule::Task &task);
+  void call(const schedule::Task &task, StringAttr action);
+  void makeCall(func::FuncOp function, func::CallOp like,
+                ArrayRef<Value> operands, ArrayRef<Value> results,
+                int64_t microbatch, StringAttr action);
+  void addUp(Operation *made, int64_t microbatch);
   LogicalResult act(const Action &action);
-  DictionaryAttr aboutEdge(const Action &action);
+  DictionaryAttr aboutEdge(const Action &action, int32_t id);
   void join(const Joined &joined);
   exec::TransferOp collective(Value input, exec::Transfer kind, int64_t root,
                               StringRef purpose);
@@ -193,6 +244,9 @@ private:
 // What is where
 //===----------------------------------------------------------------------===//
 
+/// The parameters that the operands of a call of a stage part are made of.
+static std::set<std::string> parametersOf(Entry &entry, func::CallOp call);
+
 /// The results of stage parts that a value is made of by other ops of the body.
 void EntryPrograms::callsBehind(Value value, llvm::SetVector<Value> &results) {
   Operation *op = value.getDefiningOp();
@@ -206,7 +260,7 @@ void EntryPrograms::callsBehind(Value value, llvm::SetVector<Value> &results) {
     callsBehind(operand, results);
 }
 
-LogicalResult EntryPrograms::findEdges() {
+void EntryPrograms::findEdges() {
   llvm::MapVector<Value, std::vector<schedule::Use>> uses;
   for (auto &[key, call] : entry.calls) {
     llvm::SetVector<Value> results;
@@ -226,14 +280,60 @@ LogicalResult EntryPrograms::findEdges() {
     edge.part =
         part == schedule::Part::Backward ? schedule::Part::InputGradient : part;
     edge.stage = static_cast<int32_t>(stage);
-    auto type = cast<RankedTensorType>(value.getType());
-    edge.bytes =
-        type.getNumElements() * ((type.getElementTypeBitWidth() + 7) / 8);
+    edge.bytes = stages::bytesOf(value.getType());
     edge.uses = list;
     pipeline.values.push_back(edge);
     values.push_back(value);
   }
   pipeline.stages.resize(schedule.stages());
+}
+
+schedule::Pipeline EntryPrograms::describe() {
+  findEdges();
+  schedule::Pipeline made = pipeline;
+  for (schedule::Stage &stage : made.stages)
+    stage.forward = stage.inputGradient = stage.weightGradient = 0;
+  stages::Costs costs(symbols);
+  std::map<std::string, std::set<int64_t>> readers;
+  for (auto &[key, call] : entry.calls) {
+    schedule::Stage &stage = made.stages[key.first];
+    auto part = symbols.lookup<func::FuncOp>(call.getCallee());
+    double seconds = costs.seconds(part);
+    (key.second == schedule::Part::Forward          ? stage.forward
+     : key.second == schedule::Part::WeightGradient ? stage.weightGradient
+                                                    : stage.inputGradient) =
+        seconds;
+    int64_t temporaries = costs.temporaries(part);
+    stage.partBytes[static_cast<size_t>(key.second)] = temporaries;
+    if (key.second != schedule::Part::Forward) {
+      int64_t &whole =
+          stage.partBytes[static_cast<size_t>(schedule::Part::Backward)];
+      whole = std::max(whole, temporaries);
+    }
+    for (const std::string &parameter : parametersOf(entry, call))
+      readers[parameter].insert(key.first);
+  }
+  // Weights with their state, and the sums of their gradients.
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    for (int64_t stage : readers[parameterOf(function, i)])
+      made.stages[stage].residentBytes +=
+          stages::bytesOf(function.getArgumentTypes()[i]);
+  if (entry.loop)
+    for (auto [i, value] :
+         llvm::enumerate(entry.body->getTerminator()->getOperands())) {
+      llvm::SetVector<Value> results;
+      callsBehind(value, results);
+      if (results.empty())
+        continue;
+      int64_t stage = entry.partOfCall.lookup(results[0].getDefiningOp()).first;
+      made.stages[stage].residentBytes += stages::bytesOf(value.getType());
+      sumBytes.resize(made.stages.size());
+      sumBytes[stage] += stages::bytesOf(value.getType());
+    }
+  return made;
+}
+
+LogicalResult EntryPrograms::findContributions() {
   if (!entry.loop)
     return success();
   Operation *yield = entry.body->getTerminator();
@@ -454,56 +554,80 @@ Value Program::get(Value value, int64_t microbatch) {
   return made;
 }
 
-LogicalResult Program::call(const schedule::Task &task) {
-  SmallVector<schedule::Part, 2> parts{task.part};
-  auto has = [&](schedule::Part part) {
-    return all.entry.calls.contains({task.stage, part});
-  };
-  // Where the program has the halves, the backward is one behind the other.
-  if (task.part == schedule::Part::Backward && !has(task.part))
-    parts = {schedule::Part::InputGradient, schedule::Part::WeightGradient};
-  for (schedule::Part part : parts) {
-    auto it = all.entry.calls.find({task.stage, part});
-    if (it == all.entry.calls.end())
-      continue; // The stage has nothing to do.
-    func::CallOp from = it->second;
-    SmallVector<Value> operands;
-    for (Value operand : from.getOperands())
-      operands.push_back(get(operand, task.microbatch));
-    auto made = func::CallOp::create(builder, from.getLoc(), from.getCallee(),
-                                     from.getResultTypes(), operands);
-    made->setDiscardableAttrs(from->getDiscardableAttrDictionary());
-    for (auto [result, value] :
-         llvm::zip_equal(from.getResults(), made.getResults()))
-      inner[{result.getAsOpaquePointer(), task.microbatch}] = value;
-    if (!all.entry.loop)
-      continue;
-    // What it adds to; the last of those that add to one does it.
-    Operation *yield = all.entry.body->getTerminator();
-    for (auto [i, calls] : llvm::enumerate(all.contributions)) {
-      if (!llvm::is_contained(calls, from.getOperation()) ||
-          !llvm::all_of(calls, [&](Operation *other) {
-            return inner.contains(
-                {other->getResult(0).getAsOpaquePointer(), task.microbatch});
-          }))
-        continue;
-      accumulators[i] = get(yield->getOperand(i), task.microbatch);
-    }
-  }
-  return success();
+/// Adds to the accumulators what a call was the last to make of their next
+/// values.
+void Program::addUp(Operation *made, int64_t microbatch) {
+  if (!all.entry.loop)
+    return;
+  Operation *yield = all.entry.body->getTerminator();
+  for (auto [i, calls] : llvm::enumerate(all.contributions))
+    if (llvm::is_contained(calls, made) &&
+        llvm::all_of(calls, [&](Operation *other) {
+          return done.count({other, microbatch}) > 0;
+        }))
+      accumulators[i] = get(yield->getOperand(i), microbatch);
 }
 
-DictionaryAttr Program::aboutEdge(const Action &action) {
-  int64_t from = all.schedule.rankOf[action.task.stage];
+/// Calls a stage part with the values of a microbatch.
+void Program::makeCall(func::FuncOp function, func::CallOp like,
+                       ArrayRef<Value> operands, ArrayRef<Value> results,
+                       int64_t microbatch, StringAttr action) {
+  SmallVector<Value> read;
+  for (Value operand : operands)
+    read.push_back(get(operand, microbatch));
+  auto made = func::CallOp::create(builder, like.getLoc(), function, read);
+  made->setDiscardableAttrs(like->getDiscardableAttrDictionary());
+  made->removeAttr(nn::kAccumulatesAttr);
+  if (Attribute pairs = function->getAttr(nn::kAccumulatesAttr))
+    made->setAttr(nn::kAccumulatesAttr, pairs);
+  made->setAttr(exec::kActionAttr, action);
+  for (auto [result, value] : llvm::zip_equal(results, made.getResults()))
+    inner[{result.getAsOpaquePointer(), microbatch}] = value;
+}
+
+/// Runs a part; `action` is what the schedule calls it.
+void Program::call(const schedule::Task &task, StringAttr action) {
+  auto find = [&](schedule::Part part) {
+    auto it = all.entry.calls.find({task.stage, part});
+    return it == all.entry.calls.end() ? func::CallOp() : it->second;
+  };
+  SmallVector<func::CallOp, 2> calls;
+  if (func::CallOp found = find(task.part)) {
+    calls.push_back(found);
+  } else if (task.part == schedule::Part::Backward) {
+    func::CallOp input = find(schedule::Part::InputGradient),
+                 weights = find(schedule::Part::WeightGradient);
+    if (const stages::Joined &whole = all.wholeOf(task.stage); whole.function) {
+      makeCall(whole.function, input, whole.operands, whole.results,
+               task.microbatch, action);
+      for (Operation *half : {input.getOperation(), weights.getOperation()})
+        done.insert({half, task.microbatch});
+      for (Operation *half : {input.getOperation(), weights.getOperation()})
+        addUp(half, task.microbatch);
+      return;
+    }
+    for (func::CallOp half : {input, weights})
+      if (half)
+        calls.push_back(half);
+  }
+  // A stage may have nothing to do.
+  for (func::CallOp from : calls) {
+    makeCall(all.symbols.lookup<func::FuncOp>(from.getCallee()), from,
+             SmallVector<Value>(from.getOperands()),
+             SmallVector<Value>(from.getResults()), task.microbatch, action);
+    done.insert({from.getOperation(), task.microbatch});
+    addUp(from, task.microbatch);
+  }
+}
+
+DictionaryAttr Program::aboutEdge(const Action &action, int32_t id) {
   bool sends = action.kind == ActionKind::Send;
-  std::string text = "stage " + std::to_string(action.task.stage) + " " +
-                     schedule::letterOf(action.task.part) +
-                     std::to_string(action.task.microbatch) + ", rank " +
-                     std::to_string(from) + " to " +
-                     std::to_string(sends ? action.peer : place);
+  int64_t from = sends ? place : action.peer, to = sends ? action.peer : place;
   return builder.getDictionaryAttr(
       {builder.getNamedAttr("axes", builder.getStrArrayAttr({"pp"})),
-       builder.getNamedAttr("name", builder.getStringAttr(text))});
+       builder.getNamedAttr(
+           "name", builder.getStringAttr(
+                       all.edgeName(id, action.task.microbatch, from, to)))});
 }
 
 LogicalResult Program::act(const Action &action) {
@@ -513,14 +637,18 @@ LogicalResult Program::act(const Action &action) {
   auto landing = std::make_pair(id, action.task.microbatch);
   switch (action.kind) {
   case ActionKind::Compute:
-    return call(action.task);
-  case ActionKind::FusedPair:
-    return failure(failed(call(action.task)) || failed(call(action.other)));
+  case ActionKind::FusedPair: {
+    StringAttr name = builder.getStringAttr(action.str());
+    call(action.task, name);
+    if (action.kind == ActionKind::FusedPair)
+      call(action.other, name);
+    return success();
+  }
   case ActionKind::Send: {
     Value value = get(all.values[id], action.task.microbatch);
     Value handle =
         exec::SendOp::create(builder, value.getLoc(), value, action.peer,
-                             axis.size, axis.stride, aboutEdge(action));
+                             axis.size, axis.stride, aboutEdge(action, id));
     sends[key] = {handle, value};
     return success();
   }
@@ -528,7 +656,7 @@ LogicalResult Program::act(const Action &action) {
     Value value = all.values[id];
     auto made = exec::ReceiveOp::create(builder, value.getLoc(),
                                         value.getType(), action.peer, axis.size,
-                                        axis.stride, aboutEdge(action));
+                                        axis.stride, aboutEdge(action, id));
     receives[landing] = {made.getHandle(), made.getResult()};
     return success();
   }
@@ -726,14 +854,93 @@ LogicalResult Program::run(ArrayRef<Action> line) {
   return success();
 }
 
-LogicalResult EntryPrograms::run() {
-  if (failed(findEdges()) || failed(findJoined()))
-    return failure();
+const stages::Joined &EntryPrograms::wholeOf(int64_t stage) {
+  auto [it, isNew] = wholes.try_emplace(stage);
+  if (!isNew)
+    return it->second;
+  auto input = entry.calls.find({stage, schedule::Part::InputGradient}),
+       weights = entry.calls.find({stage, schedule::Part::WeightGradient});
+  if (input != entry.calls.end() && weights != entry.calls.end()) {
+    it->second = joiner.join(input->second, weights->second);
+    if (func::FuncOp whole = it->second.function)
+      whole->setAttr(kPartAttr, StringAttr::get(function.getContext(), "B"));
+  }
+  return it->second;
+}
+
+/// Which action computes each part, and which one each transfer is for.
+void EntryPrograms::nameActions(const Schedule &lowered) {
+  for (const auto &line : lowered.ranks)
+    for (const Action &action : line)
+      if (action.isCompute())
+        for (schedule::Task task : {action.task, action.other}) {
+          if (task.stage < 0)
+            continue;
+          actionOf[task] = action.str();
+          if (task.part != schedule::Part::Backward)
+            continue;
+          for (schedule::Part half : {schedule::Part::InputGradient,
+                                      schedule::Part::WeightGradient}) {
+            task.part = half;
+            actionOf[task] = action.str();
+          }
+        }
+  for (auto [place, line] : llvm::enumerate(lowered.ranks)) {
+    // Values that have come and are not read yet.
+    std::set<std::pair<int32_t, int32_t>> landed;
+    for (const Action &action : line) {
+      if (action.kind == ActionKind::WaitReceive)
+        landed.insert({valueOf(action), action.task.microbatch});
+      if (!action.isCompute())
+        continue;
+      for (auto it = landed.begin(); it != landed.end();) {
+        auto [id, microbatch] = *it;
+        bool reads = false;
+        for (const schedule::Use &use : pipeline.values[id].uses)
+          for (const schedule::Task &task : {action.task, action.other})
+            reads |= task.stage == use.stage && task.microbatch == microbatch &&
+                     (task.part == use.part ||
+                      (task.part == schedule::Part::Backward &&
+                       use.part != schedule::Part::Forward));
+        if (!reads) {
+          ++it;
+          continue;
+        }
+        readerOf[{id, microbatch, static_cast<int32_t>(place)}] = action.str();
+        it = landed.erase(it);
+      }
+    }
+  }
+}
+
+/// "0F3 to 1F3, rank 0 to 1".
+std::string EntryPrograms::edgeName(int32_t id, int32_t microbatch,
+                                    int64_t from, int64_t to) {
+  const schedule::Value &value = pipeline.values[id];
+  std::string text =
+      actionOf[schedule::Task{value.part, value.stage, microbatch}];
+  std::string reader = readerOf[{id, microbatch, static_cast<int32_t>(to)}];
+  if (!reader.empty())
+    text += " to " + reader;
+  return text + ", rank " + std::to_string(from) + " to " + std::to_string(to);
+}
+
+FailureOr<Schedule> EntryPrograms::lower() {
+  findEdges();
   llvm::Expected<Schedule> lowered = stages::addTransfers(
       schedule, pipeline, /*forwardOnly=*/!entry.loop, file);
   if (!lowered)
-    return function.emitError("cannot run the schedule: ")
-           << llvm::StringRef(llvm::toString(lowered.takeError())).rtrim();
+    return LogicalResult(
+        function.emitError("cannot run the schedule: ")
+        << llvm::StringRef(llvm::toString(lowered.takeError())).rtrim());
+  return std::move(*lowered);
+}
+
+LogicalResult EntryPrograms::run() {
+  FailureOr<Schedule> lowered = lower();
+  if (failed(lowered) || failed(findContributions()) || failed(findJoined()))
+    return failure();
+  nameActions(*lowered);
   for (int64_t place = 0; place < axis.size; ++place)
     if (failed(Program(*this, place).run(lowered->ranks[place])))
       return failure();
@@ -788,33 +995,33 @@ LogicalResult Programs::findCalls() {
   return success();
 }
 
-LogicalResult Programs::findHolders() {
-  for (Entry &entry : entries) {
-    // The arguments behind the operands of a place's calls.
-    for (auto &[key, call] : entry.calls) {
-      llvm::SetVector<Value> reached(call->operand_begin(),
-                                     call->operand_end());
-      for (size_t i = 0; i < reached.size(); ++i) { // Grows while walked.
-        Value value = reached[i];
-        if (auto argument = dyn_cast<BlockArgument>(value)) {
-          if (argument.getOwner() != &entry.function.front()) {
-            // A slice of the batch; an accumulator starts from no parameter.
-            continue;
-          }
-          std::string parameter =
-              parameterOf(entry.function, argument.getArgNumber());
-          if (parameter.empty())
-            continue;
-          Places &places =
-              holders.try_emplace(parameter, Places(axis.size)).first->second;
-          places.set(rankOf[key.first]);
-        } else if (!entry.partOfCall.contains(value.getDefiningOp())) {
-          reached.insert(value.getDefiningOp()->operand_begin(),
-                         value.getDefiningOp()->operand_end());
-        }
-      }
+static std::set<std::string> parametersOf(Entry &entry, func::CallOp call) {
+  std::set<std::string> parameters;
+  llvm::SetVector<Value> reached(call->operand_begin(), call->operand_end());
+  for (size_t i = 0; i < reached.size(); ++i) { // Grows while walked.
+    Value value = reached[i];
+    if (auto argument = dyn_cast<BlockArgument>(value)) {
+      // A slice of the batch; an accumulator starts from no parameter.
+      if (argument.getOwner() != &entry.function.front())
+        continue;
+      std::string parameter =
+          parameterOf(entry.function, argument.getArgNumber());
+      if (!parameter.empty())
+        parameters.insert(std::move(parameter));
+    } else if (!entry.partOfCall.contains(value.getDefiningOp())) {
+      reached.insert(value.getDefiningOp()->operand_begin(),
+                     value.getDefiningOp()->operand_end());
     }
   }
+  return parameters;
+}
+
+LogicalResult Programs::findHolders() {
+  for (Entry &entry : entries)
+    for (auto &[key, call] : entry.calls)
+      for (const std::string &parameter : parametersOf(entry, call))
+        holders.try_emplace(parameter, Places(axis.size))
+            .first->second.set(schedule.rankOf[key.first]);
   // What no stage reads is with the first.
   for (Entry &entry : entries)
     for (unsigned i = 0; i < entry.function.getNumArguments(); ++i)
@@ -827,7 +1034,16 @@ LogicalResult Programs::findHolders() {
   return success();
 }
 
-LogicalResult Programs::run(StringRef kind, int64_t chunks) {
+Entry *Programs::mainEntry() {
+  Entry *main = nullptr;
+  for (Entry &entry : entries)
+    if (entry.loop && !entry.calls.empty() &&
+        (!main || entry.function.getName() == "step"))
+      main = &entry;
+  return main;
+}
+
+LogicalResult Programs::prepare(const stages::ScheduleOptions &options) {
   if (failed(findCalls()))
     return failure();
   int64_t stages = 0, microbatches = 1;
@@ -840,30 +1056,105 @@ LogicalResult Programs::run(StringRef kind, int64_t chunks) {
   if (stages == 0)
     return module.emitError("has no entry with stage parts to run on ")
            << axis.size << " ranks, expected what pipe-cut-stages makes";
-  llvm::Expected<Schedule> schedule = stages::makeSchedule(
-      kind, static_cast<int32_t>(axis.size), static_cast<int32_t>(chunks),
-      static_cast<int32_t>(microbatches));
-  if (!schedule)
-    return module.emitError(llvm::toString(schedule.takeError()));
-  rankOf = schedule->rankOf;
-  StringRef file = kind;
-  if (!file.consume_front("file:"))
-    file = "";
-  stages = schedule->stages();
+  auto places = static_cast<int32_t>(axis.size);
+  auto count = static_cast<int32_t>(microbatches);
+  Entry *main = mainEntry();
+  if (options.name == "greedy" && !main)
+    return module.emitError("has no entry with a loop over microbatches, which "
+                            "a greedy schedule is made for");
+  auto make = [&]() -> llvm::Expected<Schedule> {
+    if (options.name == "module") {
+      auto text = module->getAttrOfType<StringAttr>(exec::kScheduleAttr);
+      return schedule::parseText(text ? text.getValue() : "",
+                                 exec::kScheduleAttr);
+    }
+    if (options.name != "greedy")
+      return stages::makeSchedule(options.name, places,
+                                  static_cast<int32_t>(options.chunks), count);
+    Schedule none;
+    none.rankOf.assign(stages, 0);
+    return stages::makeGreedySchedule(
+        EntryPrograms(*main, none, axis, holders, "", symbols, joiner)
+            .describe(),
+        places, count, options.memoryLimit);
+  };
+  llvm::Expected<Schedule> made = make();
+  if (!made)
+    return module.emitError(llvm::toString(made.takeError()));
+  schedule = std::move(*made);
+  StringRef name = options.name;
+  file = name.consume_front("file:") ? name.str() : "";
+  stages = schedule.stages();
   for (Entry &entry : entries)
     for (auto &[key, call] : entry.calls)
       if (key.first >= stages)
         return call->emitOpError("calls a part of stage ")
                << key.first << ", and there are " << stages << " stages, 0 to "
                << stages - 1;
-  if (failed(findHolders()))
+  return findHolders();
+}
+
+FailureOr<stages::StepPlan>
+Programs::plan(const stages::ScheduleOptions &options) {
+  if (failed(prepare(options)))
+    return failure();
+  Entry *main = mainEntry();
+  if (!main)
+    return LogicalResult(module.emitError(
+        "has no entry with a loop over microbatches to schedule"));
+  EntryPrograms programs(*main, schedule, axis, holders, file, symbols, joiner);
+  FailureOr<Schedule> lowered = programs.lower();
+  if (failed(lowered))
+    return failure();
+  EntryPrograms described(*main, schedule, axis, holders, file, symbols,
+                          joiner);
+  schedule::Pipeline pipeline = described.describe();
+  described.sumBytes.resize(pipeline.stages.size());
+  return stages::StepPlan{std::move(pipeline), schedule, std::move(*lowered),
+                          described.types(), std::move(described.sumBytes)};
+}
+
+LogicalResult Programs::run(const stages::ScheduleOptions &options) {
+  if (failed(prepare(options)))
     return failure();
   for (Entry &entry : entries)
-    if (failed(EntryPrograms(entry, *schedule, axis, holders, file).run()))
+    if (failed(
+            EntryPrograms(entry, schedule, axis, holders, file, symbols, joiner)
+                .run()))
       return failure();
   for (Entry &entry : entries)
     entry.function.erase();
+  module->setAttr(exec::kScheduleAttr,
+                  StringAttr::get(module.getContext(),
+                                  schedule::printText(schedule, true)));
   return success();
+}
+
+/// The axis pp of the module's mesh.
+static FailureOr<Axis> pipelineAxis(ModuleOp module) {
+  std::optional<Axis> axis;
+  int64_t stride = 1;
+  if (auto mesh = module->getAttrOfType<ArrayAttr>(exec::kMeshAttr))
+    for (auto entry : llvm::reverse(mesh.getAsRange<ArrayAttr>())) {
+      int64_t size = cast<IntegerAttr>(entry[1]).getInt();
+      if (cast<StringAttr>(entry[0]).getValue() == "pp")
+        axis = Axis{size, stride};
+      stride *= size;
+    }
+  if (!axis || axis->size < 2)
+    return LogicalResult(
+        module.emitError("has no mesh with an axis pp of at least 2 places "
+                         "(exec.mesh), expected what dist-to-nn leaves of "
+                         "--mesh=pp=2"));
+  return *axis;
+}
+
+FailureOr<stages::StepPlan> stages::planStep(ModuleOp module,
+                                             const ScheduleOptions &options) {
+  FailureOr<Axis> axis = pipelineAxis(module);
+  if (failed(axis))
+    return failure();
+  return Programs(module, *axis).plan(options);
 }
 
 namespace {
@@ -872,22 +1163,11 @@ struct PipeMakePrograms : sheaf::impl::PipeMakeProgramsBase<PipeMakePrograms> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    std::optional<Axis> axis;
-    int64_t stride = 1;
-    if (auto mesh = module->getAttrOfType<ArrayAttr>(exec::kMeshAttr))
-      for (auto entry : llvm::reverse(mesh.getAsRange<ArrayAttr>())) {
-        int64_t size = cast<IntegerAttr>(entry[1]).getInt();
-        if (cast<StringAttr>(entry[0]).getValue() == "pp")
-          axis = Axis{size, stride};
-        stride *= size;
-      }
-    if (!axis || axis->size < 2) {
-      module.emitError("has no mesh with an axis pp of at least 2 places "
-                       "(exec.mesh), expected what dist-to-nn leaves of "
-                       "--mesh=pp=2");
-      return signalPassFailure();
-    }
-    if (failed(Programs(module, *axis).run(schedule, chunks)))
+    FailureOr<Axis> axis = pipelineAxis(module);
+    stages::ScheduleOptions options{schedule, chunks};
+    if (memoryLimit > 0)
+      options.memoryLimit = memoryLimit;
+    if (failed(axis) || failed(Programs(module, *axis).run(options)))
       signalPassFailure();
   }
 };

@@ -16,7 +16,8 @@ def PipeCutStages : Pass<"pipe-cut-stages", "::mlir::ModuleOp"> {
 
     Layers go to stages in their order: as `layers` says, or so that the stage that costs
     most costs least, where what stands before the first layer and behind the last counts
-    with the first and the last stage. docs/design/stages.md says where other ops go. An
+    with the first and the last stage. docs/design/stages.md says where other ops go; with
+    `embedding`, what reads parameters and no layer goes to that stage. An
     accumulator that collects gradients of several stages becomes one for each of them.
 
     Requires what `nn-accumulate` leaves: roles on the ops, and a loop for each entry with
@@ -65,6 +66,8 @@ def PipeCutStages : Pass<"pipe-cut-stages", "::mlir::ModuleOp"> {
     Option<"stages", "stages", "int64_t", "1", "The number of stages">,
     ListOption<"layers", "layers", "int64_t",
       "How many layers each stage has; not given: by cost">,
+    Option<"embedding", "embedding", "int64_t", "-1",
+      "The stage of the embedding and its gradient; -1: the first that reads it">,
     Option<"split", "split", "bool", "false",
       "Whether the backward is cut into gradients of inputs and of weights">,
   ];
@@ -79,7 +82,9 @@ def PipeMakePrograms : Pass<"pipe-make-programs", "::mlir::ModuleOp"> {
     the schedule's line of that rank, with sends and receives between them, and behind
     them what the results of that rank need. An entry without a loop over microbatches
     runs its forward parts once, in order. docs/design/stages.md says what is computed
-    where.
+    where. Where the backward is cut into halves and the schedule has both in one action,
+    the halves of each layer become one function. `exec.action` on a call says which
+    action of the schedule it is, `exec.schedule` on the module which schedule that is.
 
     Requires the program of one device behind `dist-to-nn`, cut by `pipe-cut-stages`.
 
@@ -100,7 +105,7 @@ def PipeMakePrograms : Pass<"pipe-make-programs", "::mlir::ModuleOp"> {
     func.func private @stage0_forward(tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     func.func @logits_pp0(%x: tensor<4xf32>, %w: tensor<4xf32>)
         attributes {exec.place = ["logits", 0]} {
-      %y = func.call @stage0_forward(%x, %w) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+      %y = func.call @stage0_forward(%x, %w) {exec.action = "0F0"} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       %h = exec.send %y to 1 size 2 stride 1 : tensor<4xf32>
       exec.wait_send %h, %y : tensor<4xf32>
       return
@@ -110,9 +115,13 @@ def PipeMakePrograms : Pass<"pipe-make-programs", "::mlir::ModuleOp"> {
   let options = [
     Option<"schedule", "schedule", "std::string", "\"gpipe\"",
       "A recipe: gpipe, 1f1b, interleaved, bfs, zb-h1, zb-h2, zbv, dualpipev; "
-      "or file:F">,
+      "greedy, made for what the stages cost; file:F; or module, the text in "
+      "exec.schedule">,
     Option<"chunks", "chunks", "int64_t", "1",
       "Stages of each rank, of interleaved and bfs">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0",
+      "Bytes of a rank that greedy keeps to, as the parts are before they are "
+      "fused; 0: any">,
   ];
   let dependentDialects = ["::sheaf::nn::NNDialect", "::sheaf::exec::ExecDialect",
                            "::mlir::func::FuncDialect"];

@@ -1,7 +1,12 @@
 //===- Plan.cpp - A schedule with its sends and receives ------------------===//
 
 #include "passes/stages/Plan.h"
+#include "dialects/Pipe/Pipe.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "passes/pipeline/Conversion.h"
 #include "passes/pipeline/schedule/Generate.h"
+#include "passes/pipeline/schedule/Greedy.h"
 #include "passes/pipeline/schedule/Lower.h"
 #include "passes/pipeline/schedule/Text.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -10,6 +15,29 @@
 
 using namespace sheaf;
 using namespace sheaf::schedule;
+
+/// The schedule of a file with IR; diagnostics say what is wrong with it.
+static llvm::Expected<Schedule> parseIR(llvm::StringRef text,
+                                        llvm::StringRef file) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  context.loadDialect<pipe::PipeDialect>();
+  auto error = [&](llvm::StringRef what) {
+    return llvm::createStringError(file + ": " + what);
+  };
+  mlir::OwningOpRef<mlir::ModuleOp> module =
+      mlir::parseSourceString<mlir::ModuleOp>(
+          text, mlir::ParserConfig(&context), file);
+  if (!module)
+    return error("is no IR, expected a module with a pipe.schedule");
+  auto schedules = module->getOps<pipe::ScheduleOp>();
+  if (!llvm::hasSingleElement(schedules))
+    return error("has no or several schedules, expected one pipe.schedule");
+  mlir::FailureOr<pipe::ReadSchedule> read =
+      pipe::readSchedule(*schedules.begin());
+  if (mlir::failed(read))
+    return error("has a pipe.schedule that cannot be read");
+  return std::move(read->schedule);
+}
 
 llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
                                               int32_t ranks, int32_t chunks,
@@ -21,7 +49,11 @@ llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
     return llvm::createStringError(file.getError(), "%s: %s",
                                    name.str().c_str(),
                                    file.getError().message().c_str());
-  llvm::Expected<Schedule> read = parse((*file)->getBuffer(), name);
+  llvm::StringRef text = (*file)->getBuffer().ltrim();
+  bool isIR = text.starts_with("module") || text.starts_with("pipe.") ||
+              text.starts_with("//");
+  llvm::Expected<Schedule> read = isIR ? parseIR((*file)->getBuffer(), name)
+                                       : parse((*file)->getBuffer(), name);
   if (!read)
     return read;
   if (read->size() != ranks || read->microbatches != microbatches)
@@ -30,6 +62,20 @@ llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
         name.str().c_str(), read->size(), read->microbatches, ranks,
         microbatches);
   return read;
+}
+
+llvm::Expected<Schedule> stages::makeGreedySchedule(const Pipeline &pipeline,
+                                                    int32_t ranks,
+                                                    int32_t microbatches,
+                                                    int64_t memoryLimit) {
+  GreedyOptions options;
+  options.ranks = ranks;
+  options.microbatches = microbatches;
+  options.memoryLimit = memoryLimit;
+  llvm::Expected<GreedyResult> made = makeGreedy(pipeline, options);
+  if (!made)
+    return made.takeError();
+  return std::move(made->schedule);
 }
 
 /// The stages one after the other, each forward once.

@@ -7,6 +7,7 @@
 #ifndef SHEAF_PASSES_STAGES_PLAN_H
 #define SHEAF_PASSES_STAGES_PLAN_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include "passes/pipeline/schedule/Schedule.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
@@ -14,10 +15,44 @@
 namespace sheaf::stages {
 
 /// The compute actions of a schedule: one of the known recipes by its name, or
-/// what the file behind `file:` has. The error says what is wrong with it.
+/// what the file behind `file:` has, be it text, CSV or IR of `pipe`. The error
+/// says what is wrong with it.
 llvm::Expected<schedule::Schedule> makeSchedule(llvm::StringRef name,
                                                 int32_t ranks, int32_t chunks,
                                                 int32_t microbatches);
+
+/// One that is made for what the stages cost, within a limit on the bytes of
+/// each rank. The error says which limit would do.
+llvm::Expected<schedule::Schedule>
+makeGreedySchedule(const schedule::Pipeline &pipeline, int32_t ranks,
+                   int32_t microbatches, int64_t memoryLimit);
+
+/// Which schedule is asked for.
+struct ScheduleOptions {
+  /// A recipe, `greedy`, `file:F`, or `module`: that of its `exec.schedule`.
+  std::string name;
+  /// Stages of each rank where the recipe leaves that open.
+  int64_t chunks = 1;
+  /// Bytes of a rank, for greedy.
+  int64_t memoryLimit = std::numeric_limits<int64_t>::max();
+};
+
+/// The step of a module as a pipeline, and who runs what when.
+struct StepPlan {
+  schedule::Pipeline pipeline;
+  /// Compute actions alone, and with their transfers.
+  schedule::Schedule schedule, lowered;
+  /// The type of each of the pipeline's values.
+  std::vector<mlir::Type> types;
+  /// Of each stage, the bytes of what it adds up over microbatches, which are
+  /// among its resident bytes.
+  std::vector<int64_t> sumBytes;
+};
+
+/// For the program of one device behind `dist-to-nn`, cut by `pipe-cut-stages`:
+/// what `pipe-make-programs` makes programs of. Diagnostics say what is wrong.
+mlir::FailureOr<StepPlan> planStep(mlir::ModuleOp module,
+                                   const ScheduleOptions &options);
 
 /// Puts sends, receives and waits between the compute actions, for the values
 /// of `pipeline`, in one global order, and proves that they run. With

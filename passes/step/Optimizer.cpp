@@ -123,6 +123,15 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
     return gradients.emitOpError(
         "has no results [\"result\", \"loss\"] and [\"result\", "
         "\"grad_norm\"], as nn-accumulate makes them");
+  auto typeOf = [&](unsigned result) {
+    return dyn_cast<RankedTensorType>(gradients.getResultTypes()[result]);
+  };
+  for (unsigned i : {*lossResult, *normResult})
+    if (RankedTensorType type = typeOf(i);
+        !type || type.getRank() != 0 || !type.getElementType().isFloat())
+      return gradients.emitOpError("result ")
+             << i << " is " << gradients.getResultTypes()[i]
+             << ", expected one number, as nn-accumulate makes it";
 
   auto step = func::FuncOp::create(gradients.getLoc(), "step",
                                    gradients.getFunctionType());
@@ -149,6 +158,15 @@ LogicalResult NNAddOptimizer::addStep(SymbolTable &symbols) {
     if (!gradientResults.contains(param.getName().getValue()))
       return gradients.emitOpError("has no result [\"gradient\", ")
              << param.getName() << "] for its argument " << i;
+    unsigned result = gradientResults[param.getName().getValue()];
+    RankedTensorType own = tensorType(gradients.getArgument(i)),
+                     type = typeOf(result);
+    if (!type || type.getShape() != own.getShape() ||
+        !type.getElementType().isFloat())
+      return gradients.emitOpError("result ")
+             << result << " is " << gradients.getResultTypes()[result]
+             << ", expected floats in the shape of the parameter "
+             << param.getName() << ", " << own;
     if (param.getBalance().isZero())
       trained.push_back({param, i, {}});
     else

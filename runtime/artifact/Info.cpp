@@ -38,6 +38,8 @@ std::string sheaf::describe(const Artifact &artifact) {
        axes.empty() ? "" : fmt::format(", mesh {}", fmt::join(axes, ",")));
   if (!m.mesh.devices.empty())
     line("places      rank {}", fmt::join(m.mesh.devices, ", "));
+  for (size_t i = 0; i < m.schedule.size(); ++i)
+    line("{:<11} {}", i ? "" : "schedule", m.schedule[i]);
   if (m.model.batch) {
     line("model       {}: batch {} x seq {}, vocab {}, {} microbatch{}",
          m.model.name, m.model.batch, m.model.sequence, m.model.vocab,

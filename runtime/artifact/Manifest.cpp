@@ -375,6 +375,9 @@ EntryInfo parseEntry(const std::string &name, const Json &json,
   entry.arenaBytes = object.integer("arena_bytes", 0, largest);
   if (object.find("gathered_bytes"))
     entry.gatheredBytes = object.integer("gathered_bytes", 0, entry.arenaBytes);
+  if (object.find("peak_bytes"))
+    entry.peakBytes = object.integer("peak_bytes", 0, largest);
+  entry.peakAction = object.text("peak_action", "");
   if (const Json *arena = object.find("arena"); arena && !arena->empty()) {
     Object kinds(*arena, fmt::format("\"arena\" of {}", object.where));
     int64_t sum = 0;
@@ -562,15 +565,20 @@ Manifest Manifest::parse(std::string_view text) {
          abi, SHEAF_ABI_VERSION);
 
   Manifest manifest;
+  auto texts = [&](const char *key, std::vector<std::string> &list) {
+    if (const Json *values = top.array(key, false))
+      for (const Json &value : *values) {
+        if (!value.is_string())
+          fail("manifest: \"{}\" has an element that is no string", key);
+        list.push_back(value.get<std::string>());
+      }
+  };
   manifest.producer = top.text("producer", "unknown");
   manifest.target = top.text("target", "cpu");
   manifest.cpu = top.text("cpu", "");
-  if (const Json *features = top.array("cpu_features", false))
-    for (const Json &feature : *features) {
-      if (!feature.is_string())
-        fail("manifest: \"cpu_features\" has an element that is no string");
-      manifest.cpuFeatures.push_back(feature.get<std::string>());
-    }
+  texts("cpu_features", manifest.cpuFeatures);
+  texts("actions", manifest.actions);
+  texts("schedule", manifest.schedule);
   if (const Json *mesh = top.find("mesh"))
     manifest.mesh = parseMesh(*mesh);
   manifest.ranks = manifest.mesh.ranks();

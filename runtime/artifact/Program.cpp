@@ -10,8 +10,9 @@ Program::Program(const Artifact &artifact, CpuDevice &device)
     : artifact(artifact), manifest(artifact.manifest), device(device),
       memory(manifest.buffers.size()), present(manifest.buffers.size()) {
   if (manifest.ranks != device.communicator.ranks())
-    fail("{}: compiled for {} ranks, this run has {}", artifact.path,
-         manifest.ranks, device.communicator.ranks());
+    fail("{}: compiled for {} rank{}, this run has {}", artifact.path,
+         manifest.ranks, manifest.ranks == 1 ? "" : "s",
+         device.communicator.ranks());
 }
 
 void Program::prepare(const std::vector<std::string> &entries) {
@@ -61,6 +62,7 @@ void Program::call(const std::string &name) {
     buffers.push_back(memory[index].data());
   Communicator &communicator = device.communicator;
   communicator.countAs(name, manifest.purposes, manifest.transfers);
+  communicator.nameActions(manifest.actions);
   SheafContext context = {CpuDevice::functions(),
                           buffers.data(),
                           arena.data(),

@@ -23,12 +23,6 @@ bool isReduction(const SheafCollective &c) {
   return c.kind == SHEAF_ALL_REDUCE || c.kind == SHEAF_REDUCE_SCATTER;
 }
 
-double now() {
-  return std::chrono::duration<double>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 /// Refuses what generated code must not hold, before a member is computed.
 void checkShape(const SheafCollective &c, int64_t ranks) {
   if (c.kind < 0 || c.kind >= static_cast<int32_t>(kindNames.size()))
@@ -93,6 +87,24 @@ bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
   return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
 }
 } // namespace
+
+double Communicator::now() {
+  return std::chrono::duration<double>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string Communicator::standing() const {
+  const std::vector<std::string> *names =
+      actionNames.load(std::memory_order_acquire);
+  int64_t number = action.load(std::memory_order_relaxed);
+  if (!names || number < 0 || number >= static_cast<int64_t>(names->size()))
+    return "";
+  return fmt::format(" {} action {}",
+                     isInAction.load(std::memory_order_relaxed) ? "in"
+                                                                : "behind",
+                     (*names)[number]);
+}
 
 std::string_view sheaf::collectiveName(int32_t kind) { return kindNames[kind]; }
 
@@ -208,6 +220,13 @@ std::string Communicator::mismatch(const SheafCollective &mine,
               (mine.kind != SHEAF_BROADCAST || mine.peer == theirs.peer);
   // The other side of an all-to-all is put together by the receiver alone, but
   // what is cut must be cut alike.
+  // What goes from one rank to another has one name at both ends.
+  auto nameOf = [&](const SheafCollective &c) {
+    bool isKnown =
+        names && c.id >= 0 && c.id < static_cast<int64_t>(names->size());
+    return isKnown ? std::string_view((*names)[c.id]) : std::string_view();
+  };
+  same &= !isPair(mine) || nameOf(mine) == nameOf(theirs);
   same &= mine.send_slices == theirs.send_slices || isPair(mine) ||
           (mine.kind != SHEAF_REDUCE_SCATTER && mine.kind != SHEAF_ALL_TO_ALL);
   same &= mine.blocks == theirs.blocks && mine.width == theirs.width;
@@ -384,6 +403,7 @@ void Communicator::wait(int64_t handle) {
     fail("a wait for transfer {}, which is not open; {} are", handle,
          transfers.size());
   Transfer &transfer = *found->second;
+  waitBegin = began;
   orAbandon([&] {
     while (true) {
       uint32_t seen = ticket();
@@ -550,6 +570,13 @@ int64_t Communicator::agreeMax(int64_t value) {
   c.reduction = SHEAF_MAX;
   int64_t result = 0;
   runControl(c, &value, &result);
+  return result;
+}
+
+int64_t Communicator::agreeBetweenSteps(int64_t value) {
+  limitsControl = true;
+  int64_t result = agreeMax(value);
+  limitsControl = false;
   return result;
 }
 

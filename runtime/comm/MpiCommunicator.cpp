@@ -598,16 +598,30 @@ void MpiCommunicator::sleep(uint32_t, const Transfer &transfer) {
     return;
   }
   usleep(100);
+  const Mine &mine = static_cast<const Mine &>(transfer);
+  if (waitLimit > 0 && isLimited(transfer) &&
+      Communicator::now() - waitBegin > waitLimit) {
+    std::vector<int> late, slow;
+    for (const auto &in : mine.incoming)
+      if (in && !in->used)
+        late.push_back(mine.group->members[in->member]);
+    for (const auto &out : mine.outgoing)
+      if (!out->done)
+        slow.push_back(mine.group->members[out->member]);
+    fail("rank {} has waited for {:g} s{} in {}, which rank {} has not {}",
+         rank, waitLimit, standing(), describe(mine.collective),
+         fmt::join(late.empty() ? slow : late, ", "),
+         late.empty() ? "taken" : "started");
+  }
   if (now - idleSince < std::chrono::seconds(1))
     return;
   // Does one that we wait for still run?
-  const Mine &mine = static_cast<const Mine &>(transfer);
   auto ask = [&](int member) {
     int other = mine.group->members[member], flag = 0;
     require(MPI_Iprobe(other, endedTag, comm, &flag, MPI_STATUS_IGNORE),
             "probe");
     if (flag)
-      fail("rank {} waits in {}; rank {} has ended", rank,
+      fail("rank {} waits{} in {}; rank {} has ended", rank, standing(),
            describe(mine.collective), other);
   };
   for (const auto &in : mine.incoming)

@@ -1,5 +1,8 @@
 #include "sheaf/Communicator.h"
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -48,7 +51,11 @@ struct alignas(64) RankState {
   const SheafCollective *waitsFor = nullptr;   ///< under sleepMutex
   const Operation *waitsIn = nullptr;          ///< under sleepMutex
   const std::vector<int> *waitsWith = nullptr; ///< under sleepMutex
+  double waitsSince = 0;                       ///< under sleepMutex
+  bool isLimited = false;                      ///< under sleepMutex
 };
+
+class ThreadCommunicator;
 } // namespace
 
 struct ThreadWorld::State {
@@ -56,8 +63,13 @@ struct ThreadWorld::State {
     spin = ranks <= availableCores();
   }
   std::unique_ptr<RankState[]> ranks;
+  std::vector<ThreadCommunicator *> communicators; ///< by rank
   const int count;
   bool spin;
+
+  std::mutex watchMutex;
+  std::condition_variable watchEnds;
+  bool isOver = false; ///< under watchMutex
 
   std::mutex queueMutex;
   std::map<std::vector<int64_t>, Queue> queues;
@@ -139,7 +151,19 @@ protected:
   void sleep(uint32_t seen, const Transfer &transfer) override;
   void throwIfFailed() override;
 
+public:
+  /// Ends the run where a rank waits longer than `limit` seconds.
+  static void watch(ThreadWorld::State &world, double limit);
+
 private:
+  /// Whether a rank sleeps and nothing has rung for it; under sleepMutex.
+  static bool sleeps(const RankState &state) {
+    return state.asleep.load(std::memory_order_seq_cst) &&
+           state.bell.load(std::memory_order_seq_cst) ==
+               state.seen.load(std::memory_order_seq_cst);
+  }
+  /// What a rank that sleeps waits for, and who has not started it.
+  static std::string describeWait(const ThreadWorld::State &world, int rank);
   /// While it lives, this rank touches the others' buffers.
   class Busy {
   public:
@@ -413,12 +437,59 @@ void ThreadCommunicator::sleep(uint32_t seen, const Transfer &transfer) {
     me.waitsFor = &mine.collective;
     me.waitsIn = mine.operation.get();
     me.waitsWith = &mine.group->members;
+    me.waitsSince = waitBegin;
+    me.isLimited = isLimited(transfer);
     me.seen.store(seen, std::memory_order_seq_cst);
     me.asleep.store(true, std::memory_order_seq_cst);
     checkForDeadlock();
   }
   me.bell.wait(seen, std::memory_order_seq_cst);
+  // Nobody looks at the transfer any more.
+  std::lock_guard<std::mutex> lock(world.sleepMutex);
   me.asleep.store(false, std::memory_order_seq_cst);
+}
+
+std::string ThreadCommunicator::describeWait(const ThreadWorld::State &world,
+                                             int rank) {
+  const RankState &state = world.ranks[rank];
+  const ThreadCommunicator &self = *world.communicators[rank];
+  std::string text =
+      fmt::format("{} in {}", self.standing(), self.describe(*state.waitsFor));
+  std::vector<int> missing;
+  for (size_t m = 0; m < state.waitsWith->size(); ++m)
+    if (!state.waitsIn->slots[m].posted.load(std::memory_order_acquire))
+      missing.push_back((*state.waitsWith)[m]);
+  if (!missing.empty())
+    text += fmt::format(", which rank {} has not started",
+                        fmt::join(missing, ", "));
+  return text;
+}
+
+void ThreadCommunicator::watch(ThreadWorld::State &world, double limit) {
+  auto step = std::chrono::duration<double>(std::clamp(limit / 4, 0.01, 1.0));
+  std::unique_lock<std::mutex> lock(world.watchMutex);
+  while (!world.watchEnds.wait_for(lock, step, [&] { return world.isOver; })) {
+    std::string text;
+    int late = -1;
+    {
+      std::lock_guard<std::mutex> sleepers(world.sleepMutex);
+      for (int rank = 0; rank < world.count && late < 0; ++rank) {
+        const RankState &state = world.ranks[rank];
+        if (!sleeps(state) || !state.isLimited ||
+            now() - state.waitsSince < limit)
+          continue;
+        late = rank;
+        text = fmt::format("rank {} has waited for {:g} s{}", rank, limit,
+                           describeWait(world, rank));
+        for (int other : *state.waitsWith)
+          if (std::string where = world.communicators[other]->standing();
+              other != rank && !where.empty())
+            text += fmt::format("; rank {} is{}", other, where);
+      }
+    }
+    if (late >= 0)
+      world.fail(late, text);
+  }
 }
 
 /// Whether all ranks sleep and no bell has rung: then none ever will.
@@ -431,9 +502,7 @@ void ThreadCommunicator::checkForDeadlock() {
       ended.push_back(r);
       continue;
     }
-    if (!other.asleep.load(std::memory_order_seq_cst) ||
-        other.bell.load(std::memory_order_seq_cst) !=
-            other.seen.load(std::memory_order_seq_cst))
+    if (!sleeps(other))
       return;
     waiting.push_back(r);
   }
@@ -442,18 +511,9 @@ void ThreadCommunicator::checkForDeadlock() {
     return;
   std::string text = "no rank can go on";
   constexpr size_t shown = 4;
-  for (size_t i = 0; i < std::min(shown, waiting.size()); ++i) {
-    const RankState &other = world.ranks[waiting[i]];
-    std::vector<int> missing;
-    for (size_t m = 0; m < other.waitsWith->size(); ++m)
-      if (!other.waitsIn->slots[m].posted.load(std::memory_order_acquire))
-        missing.push_back((*other.waitsWith)[m]);
-    text += fmt::format("{} rank {} waits in {}", i ? ";" : ":", waiting[i],
-                        describe(*other.waitsFor));
-    if (!missing.empty())
-      text += fmt::format(", which rank {} has not started",
-                          fmt::join(missing, ", "));
-  }
+  for (size_t i = 0; i < std::min(shown, waiting.size()); ++i)
+    text += fmt::format("{} rank {} waits{}", i ? ";" : ":", waiting[i],
+                        describeWait(world, waiting[i]));
   if (waiting.size() > shown)
     text += fmt::format("; and {} more wait", waiting.size() - shown);
   if (!ended.empty())
@@ -462,14 +522,27 @@ void ThreadCommunicator::checkForDeadlock() {
 }
 } // namespace
 
-ThreadWorld::ThreadWorld(const Mesh &mesh)
+ThreadWorld::ThreadWorld(const Mesh &mesh, double waitLimit)
     : state(std::make_unique<State>(static_cast<int>(mesh.ranks()))) {
-  for (int rank = 0; rank < state->count; ++rank)
-    communicators.push_back(
-        std::make_unique<ThreadCommunicator>(rank, mesh, *state));
+  for (int rank = 0; rank < state->count; ++rank) {
+    auto own = std::make_unique<ThreadCommunicator>(rank, mesh, *state);
+    state->communicators.push_back(own.get());
+    communicators.push_back(std::move(own));
+  }
+  if (waitLimit > 0 && state->count > 1)
+    watch = std::thread(ThreadCommunicator::watch, std::ref(*state), waitLimit);
 }
 
-ThreadWorld::~ThreadWorld() = default;
+ThreadWorld::~ThreadWorld() {
+  if (!watch.joinable())
+    return;
+  {
+    std::lock_guard<std::mutex> lock(state->watchMutex);
+    state->isOver = true;
+  }
+  state->watchEnds.notify_all();
+  watch.join();
+}
 
 std::pair<int, std::string> ThreadWorld::failure() const {
   std::lock_guard<std::mutex> lock(state->failureMutex);

@@ -128,6 +128,13 @@ struct CpuFunctions {
       device.gathered->ran(&buffer, 1);
   }
 
+  static void mark(SheafContext *context, int64_t action) {
+    CpuDevice &device = deviceOf(context);
+    device.communicator.mark(action);
+    if (device.profile)
+      device.profile->mark(action);
+  }
+
   static int64_t start(SheafContext *context, const SheafCollective *collective,
                        const void *send, void *receive) {
     CpuDevice &device = deviceOf(context);
@@ -135,6 +142,8 @@ struct CpuFunctions {
       return -1;
     try {
       int64_t handle = device.communicator.start(*collective, send, receive);
+      if (device.profile)
+        device.profile->started(handle, *collective);
       if (device.gathered)
         device.gathered->start(
             *collective, send, receive,
@@ -172,7 +181,10 @@ struct CpuFunctions {
     if (device.pending)
       return;
     try {
+      Timer timer(device.profile);
       device.communicator.wait(handle);
+      if (device.profile)
+        device.profile->waited(handle);
       if (device.gathered)
         device.gathered->wait(handle);
     } catch (...) {
@@ -200,9 +212,9 @@ const SheafCommunicator *CpuDevice::communicatorFunctions() {
 }
 
 const SheafDevice *CpuDevice::functions() {
-  static const SheafDevice device = {CpuFunctions::launch, CpuFunctions::matmul,
-                                     CpuFunctions::copy, CpuFunctions::zero,
-                                     CpuFunctions::groupedMatmul};
+  static const SheafDevice device = {
+      CpuFunctions::launch, CpuFunctions::matmul,        CpuFunctions::copy,
+      CpuFunctions::zero,   CpuFunctions::groupedMatmul, CpuFunctions::mark};
   return &device;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace sheaf;
 
@@ -41,6 +42,18 @@ void Memory::touch() {
   volatile char *bytes = static_cast<char *>(pointer);
   for (int64_t i = 0; i < length; i += 4096)
     bytes[i] = bytes[i];
+}
+
+int64_t Memory::resident() const {
+  if (!pointer)
+    return 0;
+  int64_t page = sysconf(_SC_PAGESIZE);
+  std::vector<unsigned char> pages((length + page - 1) / page);
+  if (mincore(pointer, length, pages.data()) != 0)
+    return length;
+  int64_t count = std::count_if(pages.begin(), pages.end(),
+                                [](unsigned char is) { return is & 1; });
+  return std::min(length, count * page);
 }
 
 void Memory::release() {

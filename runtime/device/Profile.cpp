@@ -1,4 +1,5 @@
 #include "sheaf/Profile.h"
+#include "sheaf/Communicator.h"
 #include "sheaf/Error.h"
 #include "sheaf/Memory.h"
 #include <algorithm>
@@ -63,6 +64,8 @@ Profile::~Profile() { pool.watch(nullptr); }
 void Profile::beginStep(const std::string &name) {
   steps.push_back(name);
   stepEvents = events.size();
+  running = last = -1;
+  open.clear();
   stepBegin = now();
 }
 
@@ -78,6 +81,79 @@ void Profile::endStep() {
     events.resize(stepEvents);
     full = true;
   }
+}
+
+bool Profile::takesEvents() const {
+  return traced && !full && events.size() <= mostEvents;
+}
+
+/// An action without its microbatches: `2F` of `2F3`, `(0F|3B)` of `(0F4|3B1)`.
+static std::string kindOfAction(const std::string &name) {
+  std::string kind;
+  for (size_t i = 0; i < name.size(); ++i) {
+    bool isDigit = name[i] >= '0' && name[i] <= '9';
+    // Numbers behind a letter are microbatches, others stages.
+    if (isDigit && i > 0 && name[i - 1] >= 'A' && name[i - 1] <= 'Z') {
+      while (i + 1 < name.size() && name[i + 1] >= '0' && name[i + 1] <= '9')
+        ++i;
+      continue;
+    }
+    kind += name[i];
+  }
+  return kind;
+}
+
+void Profile::mark(int64_t action) {
+  int64_t time = now();
+  if (action >= 0) {
+    actionBegin = time;
+    running = action;
+    return;
+  }
+  if (running < 0 || running >= static_cast<int64_t>(manifest.actions.size()))
+    return;
+  bool goesOn = running == last;
+  std::string kind = kindOfAction(manifest.actions[running]);
+  auto found =
+      std::find_if(actions.begin(), actions.end(),
+                   [&](const auto &entry) { return entry.first == kind; });
+  if (found == actions.end())
+    found = actions.emplace(actions.end(), kind, KernelTime());
+  found->second.calls += goesOn ? 0 : 1;
+  found->second.seconds += 1e-9 * (time - actionBegin);
+  if (takesEvents()) {
+    if (goesOn && actionEvent < events.size()) {
+      events[actionEvent].end = time;
+    } else {
+      actionEvent = events.size();
+      events.push_back({actionTrack(), static_cast<int32_t>(running),
+                        actionBegin, time, 0, 0});
+    }
+  }
+  last = running;
+  running = -1;
+}
+
+void Profile::started(int64_t handle, const SheafCollective &collective) {
+  if (!traced)
+    return;
+  int64_t bytes = collective.elements *
+                  elementSize(static_cast<SheafType>(collective.type)),
+          time = now();
+  open[handle] = {collective.id, collective.kind, bytes};
+  if (takesEvents())
+    events.push_back({transferTrack(), collective.id, time, time, bytes, 0,
+                      collective.kind});
+}
+
+void Profile::waited(int64_t handle) {
+  auto found = open.find(handle);
+  if (found == open.end())
+    return;
+  if (takesEvents())
+    events.push_back({transferTrack(), found->second.id, callBegin, now(),
+                      found->second.bytes, 0, -1 - found->second.kind});
+  open.erase(found);
 }
 
 void Profile::begin() {
@@ -183,43 +259,89 @@ std::string Profile::table(const MachineLimits &limits) const {
           percent(byKind[i].least, byKind[i].seconds), names[i]);
   out += fmt::format("{:>10.3f} of {:.3f} ms a step; the rest is host code\n",
                      total / count * 1e3, stepSeconds / count * 1e3);
+  if (!actions.empty())
+    out += fmt::format("{:>10} {:>6} {:>8} {:>10}  actions of the schedule\n",
+                       "ms a step", "share", "calls", "us a call");
+  for (const auto &[kind, time] : actions)
+    out += fmt::format(
+        "{:>10.3f} {:>5.1f}% {:>8.6g} {:>10.1f}  {}\n",
+        time.seconds / count * 1e3,
+        100 * time.seconds / std::max(stepSeconds, 1e-30), time.calls / count,
+        time.seconds / static_cast<double>(time.calls) * 1e6, kind);
   return out;
 }
 
-std::string Profile::trace() const {
+int64_t Profile::firstEvent() const {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (const Event &event : events)
+    first = std::min(first, event.begin);
+  return first;
+}
+
+std::string Profile::traceNote() const {
+  if (!full)
+    return "";
+  int64_t whole =
+      std::count_if(events.begin(), events.end(),
+                    [](const Event &event) { return event.track == 0; });
+  return fmt::format("the first {} of {} steps; no more than {} events", whole,
+                     steps.size(), mostEvents);
+}
+
+std::string Profile::trace(int rank, int64_t zero) const {
   using nlohmann::ordered_json;
-  std::string out = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
-  bool first = true;
+  std::string out;
   auto write = [&](const ordered_json &event) {
-    out += (first ? "" : ",\n") + event.dump();
-    first = false;
+    out += (out.empty() ? "" : ",\n") + event.dump();
   };
   auto nameTrack = [&](const char *what, int32_t track,
                        const std::string &name) {
     write({{"name", what},
            {"ph", "M"},
-           {"pid", 0},
+           {"pid", rank},
            {"tid", track},
            {"args", {{"name", name}}}});
   };
-  nameTrack("process_name", 0, "rank 0");
+  nameTrack("process_name", 0, fmt::format("rank {}", rank));
   nameTrack("thread_name", 0, "steps");
   nameTrack("thread_name", 1, "kernels and products");
   for (int32_t i = 0; i < pool.threads(); ++i)
     nameTrack("thread_name", i + 2, fmt::format("thread {}", i));
-  int64_t zero = std::numeric_limits<int64_t>::max();
-  for (const Event &event : events)
-    zero = std::min(zero, event.begin);
+  auto isOn = [&](int32_t track) {
+    return std::any_of(events.begin(), events.end(), [&](const Event &event) {
+      return event.track == track;
+    });
+  };
+  if (isOn(actionTrack()))
+    nameTrack("thread_name", actionTrack(), "actions");
+  if (isOn(transferTrack()))
+    nameTrack("thread_name", transferTrack(), "transfers");
   for (const Event &event : events) {
-    ordered_json json = {
-        {"name", event.track == 0 ? steps[event.index] : nameOf(event.index)},
-        {"ph", "X"},
-        {"pid", 0},
-        {"tid", event.track},
-        {"ts", 1e-3 * (event.begin - zero)},
-        {"dur", 1e-3 * (event.end - event.begin)}};
-    if (event.track > 0) {
+    ordered_json json = {{"name", ""},
+                         {"ph", "X"},
+                         {"pid", rank},
+                         {"tid", event.track},
+                         {"ts", 1e-3 * (event.begin - zero)},
+                         {"dur", 1e-3 * (event.end - event.begin)}};
+    if (event.track == 0) {
+      json["name"] = steps[event.index];
+    } else if (event.track == actionTrack()) {
+      json["name"] = manifest.actions[event.index];
+      json["cat"] = "action";
+    } else if (event.track == transferTrack()) {
+      bool isWait = event.kind < 0;
+      std::string name(collectiveName(isWait ? -1 - event.kind : event.kind));
+      bool isKnown =
+          event.index >= 0 &&
+          event.index < static_cast<int64_t>(manifest.collectives.size());
+      json["name"] = isWait ? "wait for " + name : name;
+      json["cat"] = "transfer";
+      json["args"] = {
+          {"bytes", event.amount},
+          {"what", isKnown ? manifest.collectives[event.index].name : ""}};
+    } else {
       bool known = event.index < kernels;
+      json["name"] = nameOf(event.index);
       json["cat"] = known ? manifest.kernels[event.index].kind : "copy";
       if (event.track == 1)
         json["args"] = {
@@ -232,14 +354,5 @@ std::string Profile::trace() const {
     }
     write(json);
   }
-  out += "\n]";
-  if (full) {
-    int64_t whole =
-        std::count_if(events.begin(), events.end(),
-                      [](const Event &event) { return event.track == 0; });
-    out += fmt::format(
-        ", \"note\": \"the first {} of {} steps; no more than {} events\"",
-        whole, steps.size(), mostEvents);
-  }
-  return out + "}\n";
+  return out;
 }

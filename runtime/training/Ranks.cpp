@@ -53,7 +53,7 @@ int onThreads(const RunOptions &options, const Artifact &artifact,
   int ranks = static_cast<int>(artifact.manifest.ranks);
   int threads =
       options.threads ? options.threads : std::max(1, availableCores() / ranks);
-  ThreadWorld world(artifact.manifest.mesh);
+  ThreadWorld world(artifact.manifest.mesh, options.waitLimit);
   if (ranks == 1) {
     CpuDevice device(threads, world.rank(0), 1);
     checkBlas(device.pool);
@@ -127,10 +127,11 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
     if (mpi.rank() == 0)
       fmt::print(
           stderr,
-          "sheaf-run: error: {}: compiled for {} ranks{}, started as {} "
+          "sheaf-run: error: {}: compiled for {} rank{}{}, started as {} "
           "process{}; "
           "use mpirun -n {}, or start without mpirun to run them as threads\n",
-          artifact.path, artifact.manifest.ranks, meshText(artifact.manifest),
+          artifact.path, artifact.manifest.ranks,
+          artifact.manifest.ranks == 1 ? "" : "s", meshText(artifact.manifest),
           mpi.size(), mpi.size() == 1 ? "" : "es", artifact.manifest.ranks);
     mpi.finish();
     return 1;
@@ -144,6 +145,7 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
   try {
     std::unique_ptr<Communicator> communicator =
         mpi.communicator(artifact.manifest.mesh);
+    communicator->limitWaits(options.waitLimit);
     int status;
     {
       CpuDevice device(threads, *communicator, isBound ? 1 : machine);

@@ -6,6 +6,7 @@
 #include "sheaf/Training.h"
 #include "sheaf/Weights.h"
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -64,8 +65,9 @@ private:
   void checkpoint();
   RunState state() const;
   void reportTransfers();
-  void finish(double started, const MachineLimits &limits);
+  void finish(double started);
   void reportMemory();
+  void reportRanks();
 
   const RunOptions &options;
   const Artifact &artifact;
@@ -395,6 +397,30 @@ void Training::reportMemory() {
              peakWasReset ? "" : "; the peak is that of the whole process");
 }
 
+/// What each rank of a pipeline has and what was stated of it. All ranks call
+/// it; the root prints.
+void Training::reportRanks() {
+  std::array<int64_t, 3> mine = {0, program.arenaTouched(),
+                                 program.arenaBytes()};
+  for (int index : program.entry("step").arguments)
+    mine[0] += manifest.buffers[index].bytes;
+  if (!isRoot) {
+    comm.sendBytesTo(0, mine.data(), sizeof(mine));
+    return;
+  }
+  for (int rank = 0; rank < comm.ranks(); ++rank) {
+    std::array<int64_t, 3> its = mine;
+    if (rank > 0)
+      comm.receiveBytesFrom(rank, its.data(), sizeof(its));
+    const EntryInfo &entry = manifest.entry("step").at(manifest.stageOf(rank));
+    fmt::print("rank {}: {} bytes: buffers {}, arena {} of {}", rank,
+               its[0] + its[1], its[0], its[1], its[2]);
+    if (entry.peakBytes > 0)
+      fmt::print("; stated {}, at {}", entry.peakBytes, entry.peakAction);
+    fmt::print("\n");
+  }
+}
+
 void Training::reportTransfers() {
   for (const auto &[entry, counts] : comm.counts())
     for (const TransferCount &row : counts.rows)
@@ -407,7 +433,7 @@ void Training::reportTransfers() {
           row.elements, typeName(row.type));
 }
 
-void Training::finish(double started, const MachineLimits &limits) {
+void Training::finish(double started) {
   double time = seconds() - started;
   if (done > first) {
     double tokens = static_cast<double>(done - first) *
@@ -428,9 +454,6 @@ void Training::finish(double started, const MachineLimits &limits) {
     if (options.memoryReport)
       reportMemory();
   }
-  finishProfile(options, program.device, limits);
-  if (options.profile)
-    reportTransfers();
   if (!options.plot.empty())
     writeFile(options.plot,
               plotSvg(losses, evalLosses,
@@ -466,9 +489,7 @@ int Training::run() {
     fmt::print(stderr, "nothing to do: the run has {} steps already\n", first);
 
   Log log(isRoot ? options.log : "", options.resume ? first : -1);
-  MachineLimits limits;
-  if (isRoot)
-    limits = startProfile(options, program.device, manifest);
+  MachineLimits limits = startProfile(options, program.device, manifest);
   Progress progress(first, steps, options.quiet || !isRoot);
   double started = seconds();
   losses.reserve(std::clamp<int64_t>(steps - first, 0, 1 << 20));
@@ -499,7 +520,7 @@ int Training::run() {
       }
     ++done;
     losses.emplace_back(record.step, record.loss);
-    signal = comm.agreeMax(stopSignal);
+    signal = comm.agreeBetweenSteps(stopSignal);
     bool last = done == steps || signal;
     if (evalData &&
         (last || (options.evalEvery > 0 && done % options.evalEvery == 0))) {
@@ -529,7 +550,12 @@ int Training::run() {
   if (!options.save.empty())
     saveWeights(program, options.save);
   if (isRoot)
-    finish(started, limits);
+    finish(started);
+  if (options.memoryReport && done > first)
+    reportRanks();
+  finishProfile(options, program.device, limits);
+  if (isRoot && options.profile && done > first)
+    reportTransfers();
   if (options.sample > 0 && !signal)
     sampleTokens(options, program, seed);
   return signal ? static_cast<int>(128 + signal) : 0;
@@ -539,9 +565,11 @@ int Training::run() {
 MachineLimits sheaf::startProfile(const RunOptions &options, CpuDevice &device,
                                   const Manifest &manifest) {
   MachineLimits limits;
-  if (!options.profile && options.trace.empty())
+  // The table is the root's; a trace shows all ranks.
+  bool isRoot = device.communicator.isRoot();
+  if (options.trace.empty() && !(options.profile && isRoot))
     return limits;
-  if (options.profile) {
+  if (options.profile && isRoot) {
     std::vector<int> parameters = manifest.ofKind(BufferKind::Parameter);
     bool wide = !parameters.empty() &&
                 manifest.buffers[parameters[0]].type == SHEAF_F64;
@@ -552,12 +580,43 @@ MachineLimits sheaf::startProfile(const RunOptions &options, CpuDevice &device,
   return limits;
 }
 
+/// The events of all ranks, on the root; the others send theirs.
+static std::string gatherTrace(const Profile &profile, Communicator &comm) {
+  int64_t zero = comm.agreeMin(profile.firstEvent());
+  std::string events = profile.trace(comm.rank, zero);
+  if (!comm.isRoot()) {
+    auto size = static_cast<int64_t>(events.size());
+    comm.sendBytesTo(0, &size, sizeof(size));
+    comm.sendBytesTo(0, events.data(), size);
+    return "";
+  }
+  std::string out =
+      "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + events;
+  for (int rank = 1; rank < comm.ranks(); ++rank) {
+    int64_t size = 0;
+    comm.receiveBytesFrom(rank, &size, sizeof(size));
+    events.resize(size);
+    comm.receiveBytesFrom(rank, events.data(), size);
+    out += ",\n" + events;
+  }
+  out += "\n]";
+  if (std::string note = profile.traceNote(); !note.empty())
+    out += fmt::format(", \"note\": \"{}\"", note);
+  return out + "}\n";
+}
+
 void sheaf::finishProfile(const RunOptions &options, CpuDevice &device,
                           const MachineLimits &limits) {
-  if (options.profile)
+  if (!device.profile)
+    return;
+  bool isRoot = device.communicator.isRoot();
+  if (options.profile && isRoot)
     fmt::print("{}", device.profile->table(limits));
-  if (!options.trace.empty())
-    writeFile(options.trace, device.profile->trace());
+  if (!options.trace.empty()) {
+    std::string trace = gatherTrace(*device.profile, device.communicator);
+    if (isRoot)
+      writeFile(options.trace, trace);
+  }
   device.profile.reset();
 }
 

@@ -207,7 +207,7 @@ int sheaf::verify(const RunOptions &options, CpuDevice &device,
     }
     referenceArtifact = std::make_unique<Artifact>(path);
     if (referenceArtifact->manifest.ranks != 1)
-      fail("{}: is compiled for {} ranks; a reference is for one", path,
+      fail("{}: compiled for {} ranks, expected 1 for a reference", path,
            referenceArtifact->manifest.ranks);
     referenceDevice = std::make_unique<CpuDevice>(device.pool.threads());
     reference = std::make_unique<Program>(*referenceArtifact, *referenceDevice);

@@ -421,16 +421,21 @@ class Scores:
         y = np.einsum("bhst,bthd->bshd", self.p, np.repeat(v, self.groups, 2))
         return y, log_sum_exp(self.scores).transpose(0, 2, 1)
 
-    def backward(self, q, k, v, bias, dy, dlse):
+    def backward(self, q, k, v, bias, y, lse, dy, dlse):
+        """With the result and the log-sum-exp of all keys, of which these may be a part."""
         def fold(x):
             b, t, h, d = x.shape
             return x.reshape(b, t, h // self.groups, self.groups, d).sum(3)
 
         dp = np.einsum("bshd,bthd->bhst", dy, np.repeat(v, self.groups, 2))
-        ds = self.p * (dp - (dp * self.p).sum(-1, keepdims=True))
+        def per_score(x):
+            return x.transpose(0, 2, 1)[..., None]
+
+        p = np.exp(self.scores - per_score(np.where(np.isinf(lse), 0, lse)))
+        ds = p * (dp - per_score((dy * y).sum(-1)))
         if dlse is not None:
-            ds = ds + self.p * dlse.transpose(0, 2, 1)[..., None]
-        dv = fold(np.einsum("bhst,bshd->bthd", self.p, dy))
+            ds = ds + p * per_score(dlse)
+        dv = fold(np.einsum("bhst,bshd->bthd", p, dy))
         dq = np.einsum("bhst,bthd->bshd", ds, np.repeat(k, self.groups, 2)) * self.scale
         dk = fold(np.einsum("bhst,bshd->bthd", ds, q)) * self.scale
         results = [dq, dk, dv]
@@ -664,7 +669,8 @@ class Module:
             op, x, ["query", "key", "value", "forward_result", "lse", "grad", "lse_grad",
                     "bias", "query_documents", "key_documents", "first_position"])
         return scores.backward(found["query"], found["key"], found["value"], found["bias"],
-                               found["grad"], found["lse_grad"])
+                               found["forward_result"], found["lse"], found["grad"],
+                               found["lse_grad"])
 
     def op_cross_entropy(self, op, x):
         logits, targets = x

@@ -312,6 +312,12 @@ class MeshModule(Module):
             results.append(x[0][sources[0]])
         return results
 
+    def dist_shift(self, op, x):
+        axes, groups = self.members(op, "permute")
+        by = number(op.attributes["by"])
+        return [x[0][group[(self.mesh.index(rank, axes)[0] - by) % len(group)]]
+                for rank, group in enumerate(groups)]
+
     def dist_broadcast(self, op, x):
         _, groups = self.members(op, "broadcast")
         root = number(op.attributes["root"])

@@ -30,11 +30,19 @@ def run(*command, stdin=None):
     return done.stdout
 
 
-def make_step(bin_dir, model, microbatches=1, optimizer="adamw"):
-    """The step of a model as IR; `model` are the arguments of sheaf-model."""
+class Whole(Module):
+    """One device: a constraint changes nothing."""
+
+    def execute(self, op, operands, values):
+        return operands if op.name == "dist.constraint" else super().execute(op, operands, values)
+
+
+def make_step(bin_dir, model, microbatches=1, optimizer="adamw", options=()):
+    """The step of a model as IR; `model` are the arguments of sheaf-model, `options` more of
+    sheaf-compile."""
     text = run(f"{bin_dir}/sheaf-model", *model)
     return run(f"{bin_dir}/sheaf-compile", "-", "--emit=step", f"--microbatches={microbatches}",
-               f"--optimizer={optimizer}", stdin=text)
+               f"--optimizer={optimizer}", *options, stdin=text)
 
 
 def function_types(module, name):
@@ -88,13 +96,13 @@ def partition(bin_dir, step, strategy, passes="dist-propagate,dist-partition,sym
 
 
 def check(bin_dir, step, strategy, name="gradients", vocabulary=32, reduce="cheapest",
-          bucket_bytes=0):
+          bucket_bytes=0, context="gather"):
     """Raises where a result differs; gives the MeshModule that ran, with its counts."""
-    whole = Module(run(f"{bin_dir}/sheaf-opt", "--mlir-print-op-generic", stdin=step))
+    whole = Whole(run(f"{bin_dir}/sheaf-opt", "--mlir-print-op-generic", stdin=step))
     arguments = inputs(whole, name, vocabulary)
     local = MeshModule(partition(
         bin_dir, step, strategy,
-        f"dist-propagate,dist-partition{{reduce={reduce}}},symbol-dce,"
+        f"dist-propagate,dist-partition{{reduce={reduce} context={context}}},symbol-dce,"
         f"dist-optimize{{bucket-bytes={bucket_bytes}}}"))
     expected = whole.call(name, arguments)
     _, results = function_types(whole, name)

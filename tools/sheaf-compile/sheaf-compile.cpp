@@ -11,6 +11,7 @@
 #include "mlir/Support/Timing.h"
 #include "passes/pipeline/schedule/Generate.h"
 #include "passes/sharding/Explain.h"
+#include "passes/stages/Layout.h"
 #include "support/Divisors.h"
 #include "support/Plugins.h"
 #include "support/Version.h"
@@ -49,6 +50,10 @@ static cl::opt<Floor> emit(
                    "floor 4, what each rank of the pipeline computes when"),
         clEnumValN(Floor::ScheduleCSV, "schedule=csv",
                    "the same as CSV of PyTorch's pipelining"),
+        clEnumValN(Floor::ScheduleCSVComm, "schedule=csv-comm",
+                   "with sends and receives"),
+        clEnumValN(Floor::ScheduleIR, "schedule=ir",
+                   "those, waits and frees as IR of pipe"),
         clEnumValN(Floor::Exec, "exec",
                    "floor 5, the placed program on buffers"),
         clEnumValN(Floor::LLVM, "llvm", "floor 6, LLVM IR"),
@@ -116,20 +121,34 @@ static cl::opt<bool> sequenceParallel(
 static cl::opt<std::string> pipeline(
     "pipeline",
     cl::desc("Schedule of the stages over the axis pp: gpipe (default), 1f1b, "
-             "interleaved, bfs, zb-h1, zb-h2, zbv, dualpipev, or file:F"),
+             "interleaved, bfs, zb-h1, zb-h2, zbv, dualpipev, greedy (made for "
+             "what the stages cost), or file:F"),
     cl::value_desc("NAME"), cl::init("gpipe"), cl::cat(category));
 static cl::opt<int64_t>
     chunks("chunks",
-           cl::desc("Stages of each rank, of interleaved and bfs (2)"),
+           cl::desc("Stages of each rank, of interleaved, bfs and greedy (2)"),
            cl::value_desc("V"), cl::init(2), cl::cat(category));
+static cl::opt<int64_t> memoryLimit(
+    "memory-limit",
+    cl::desc("Refuse a step that needs more bytes on a device, and let greedy "
+             "keep to it"),
+    cl::value_desc("BYTES"), cl::init(-1), cl::cat(category));
 static cl::list<int64_t> stageLayers(
     "stage-layers",
     cl::desc("How many layers each stage of the pipeline has (by cost)"),
     cl::value_desc("N,..."), cl::CommaSeparated, cl::cat(category));
+static cl::opt<std::string> stageLayout(
+    "stage-layout",
+    cl::desc("What each stage of the pipeline has, as in 'e l*2|l*3|l*2 h': e "
+             "embedding, l layers, h head and loss (by cost)"),
+    cl::value_desc("TEXT"), cl::cat(category));
 static cl::opt<std::string>
     context("context",
             cl::desc("How attention gets keys and values from the other "
-                     "devices of cp: gather (default), all at once"),
+                     "devices of cp: gather (default), all at once; ring, from "
+                     "neighbour to neighbour; zigzag, the same with equal work "
+                     "for causal attention; ulysses, whole sequences of some "
+                     "heads"),
             cl::init("gather"), cl::cat(category));
 static cl::opt<std::string>
     explain("explain", cl::ValueOptional,
@@ -306,6 +325,7 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
                 "be 1"),
            false;
   options.isMeshGiven = !sizes.empty();
+  options.isPipelineOfOne = sizes.count("pp") && sizeOf("pp") == 1;
   for (llvm::StringRef axis : order)
     if (auto it = sizes.find(axis.str());
         axis != "ep" && it != sizes.end() && it->second > 1)
@@ -331,6 +351,11 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
 
 /// Reads two explanations and writes what differs.
 static int printDiff() {
+  for (auto [name, option] : cl::getRegisteredOptions())
+    if (option != &diff && option->getNumOccurrences() &&
+        llvm::is_contained(option->Categories, &category))
+      return fail("--diff only compares two files, expected no " +
+                  llvm::Twine(name.size() > 1 ? "--" : "-") + name);
   llvm::SmallVector<llvm::json::Object> sides;
   for (const std::string &file : inputs) {
     std::string error;
@@ -409,12 +434,9 @@ int main(int argc, char **argv) {
                 ", expected fp32; the types of the model's tensors are kept");
   if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;
-  if (llvm::is_contained({"ring", "zigzag", "ulysses"}, context))
-    return fail(llvm::Twine("--context=") + context +
-                " is not supported, expected --context=gather");
-  if (context != "gather")
+  if (!llvm::is_contained({"gather", "ring", "zigzag", "ulysses"}, context))
     return fail(llvm::Twine("unknown --context=") + context +
-                ", expected gather");
+                ", expected gather, ring, zigzag or ulysses");
   if (context.getNumOccurrences() && !options.isMeshGiven)
     return fail("--context tells how devices of cp share a sequence: expected "
                 "--mesh, too, such as --mesh=cp=2");
@@ -431,15 +453,20 @@ int main(int argc, char **argv) {
   options.zero = zero;
   options.zeroGroup = zeroGroup;
   options.sequenceParallel = sequenceParallel;
+  options.context = context;
   options.pipeline = pipeline;
-  options.isPipelineGiven = pipeline.getNumOccurrences() ||
-                            chunks.getNumOccurrences() ||
-                            stageLayers.getNumOccurrences();
+  options.isPipelineGiven =
+      pipeline.getNumOccurrences() || chunks.getNumOccurrences() ||
+      stageLayers.getNumOccurrences() || stageLayout.getNumOccurrences();
   if (!llvm::is_contained(sheaf::schedule::recipeNames(), pipeline) &&
-      !llvm::StringRef(pipeline).starts_with("file:"))
+      pipeline != "greedy" && !llvm::StringRef(pipeline).starts_with("file:"))
     return fail(llvm::Twine("unknown --pipeline=") + pipeline + ", expected " +
                 llvm::join(sheaf::schedule::recipeNames(), ", ") +
-                " or file:F");
+                ", greedy or file:F");
+  if (memoryLimit.getNumOccurrences() && memoryLimit < 0)
+    return fail("--memory-limit is " + llvm::Twine(memoryLimit) +
+                ", expected bytes, 0 or more");
+  options.memoryLimit = memoryLimit;
   if (chunks < 1)
     return fail("--chunks must be at least 1");
   options.chunks = chunks;
@@ -449,6 +476,18 @@ int main(int argc, char **argv) {
                   ", expected 0 or more layers for each stage");
     options.stageLayers.push_back(count);
   }
+  if (stageLayout.getNumOccurrences()) {
+    if (stageLayers.getNumOccurrences())
+      return fail("--stage-layers and --stage-layout both say which stage has "
+                  "how many layers, expected one of them");
+    llvm::Expected<sheaf::stages::Layout> layout =
+        sheaf::stages::parseLayout(stageLayout);
+    if (!layout)
+      return fail("--stage-layout=" + stageLayout + ": " +
+                  llvm::toString(layout.takeError()));
+    options.stageLayers = layout->layers;
+    options.embeddingStage = layout->embedding;
+  }
   options.strategy = strategy;
   options.why = why;
   options.strict = strict;
@@ -456,6 +495,9 @@ int main(int argc, char **argv) {
     return fail("--strategy is given, so --zero, --zero-group and "
                 "--sequence-parallel are not; "
                 "write them as rows");
+  if (!strategy.empty() && context == "zigzag")
+    return fail("--strategy is given, so --context=zigzag is not; write 'batch "
+                "seq -> cp zigzag' as a row, and give --context=ring");
   if (why.getNumOccurrences() && (why.empty() || !output.empty()))
     return fail("--why answers on standard output and compiles nothing: give "
                 "it a value, and no "

@@ -123,6 +123,13 @@ const std::vector<Option> &table() {
            "writes what the ranks sent to each other as JSON: kind, axes, "
            "bytes, count",
            &RunOptions::collectives),
+      {"wait-limit", "SECONDS",
+       "ends the run where a rank waits longer for what another sends, and "
+       "says which, for what, and in which action (600); 0: never",
+       [](RunOptions &o, const std::string &v) {
+         o.waitLimit = number<double>("wait-limit", v, 0, 1e9,
+                                      "a number of seconds from 0 to 1e9");
+       }},
       text("log", "FILE", "writes a JSON object a line for each step",
            &RunOptions::log),
       text("plot", "FILE.svg", "draws the loss at the end", &RunOptions::plot),
@@ -173,7 +180,8 @@ const std::vector<Option> &table() {
           "of what this machine can do",
           &RunOptions::profile),
       text("trace", "FILE.json",
-           "writes each call of a kernel or product as an event for Chrome's "
+           "writes each call of a kernel or product, each action of a "
+           "pipeline and each transfer of every rank as an event for Chrome's "
            "tracing or Perfetto",
            &RunOptions::trace),
       flag("memory-report",

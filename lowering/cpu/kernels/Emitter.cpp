@@ -356,7 +356,8 @@ void Emitter::store(Value value, Value buffer, const Index &offset) {
       make<vector::StoreOp>(value, buffer, at);
       return;
     }
-    int64_t bytes = lanes.count * element.getIntOrFloatBitWidth() / 8;
+    int64_t bytes =
+        std::min(lanes.count, kLanes) * element.getIntOrFloatBitWidth() / 8;
     auto storeAt = [&](OpBuilder &builder, bool past) {
       vector::StoreOp::create(builder, loc, value, buffer, at, past,
                               past ? llvm::MaybeAlign(bytes)
@@ -411,8 +412,6 @@ Value Emitter::element(Value tensor, const Indices &place) {
 }
 
 Value Emitter::compute(Operation *op, Value result, const Indices &place) {
-  if (takesLong(op))
-    longPasses.insert(pass);
   std::vector<Indices> places;
   Type elementType = tensorOf(result).getElementType();
   if (operandPlaces(indexing, op, place, places)) {
@@ -422,6 +421,9 @@ Value Emitter::compute(Operation *op, Value result, const Indices &place) {
     if (!isScalarOp(op))
       return operands[0];
     align(operands);
+    // Now that reductions that it needs have had their passes.
+    if (takesLong(op))
+      longPasses.insert(pass);
     Value value = buildScalar(builder(), loc, op, operands);
     if (auto exp = value.getDefiningOp<math::ExpOp>();
         exp && op->hasAttr(kSummedAttr))

@@ -276,6 +276,17 @@ static int64_t bytesMoved(func::FuncOp source, Strategy &strategy) {
   return bytes;
 }
 
+/// An exponential is one long chain of operations: a machine with short vectors
+/// has four of them to alternate between, rather than two.
+static void widenExponentials(Plan &plan, func::FuncOp source,
+                              int64_t vectorBytes) {
+  bool any = llvm::any_of(source.front().getOperations(),
+                          llvm::IsaPred<ExpOp, SigmoidOp, TanhOp>);
+  if (any && vectorBytes == 32 && plan.lanes == kLanes &&
+      plan.block % (2 * kLanes) == 0)
+    plan.lanes = 2 * kLanes;
+}
+
 FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
                                          int64_t vectorBytes,
                                          int64_t streamedBytes) {
@@ -312,6 +323,7 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   FailureOr<Strategy> strategy = chooseStrategy(source, error);
   if (failed(strategy))
     return fail();
+  widenExponentials(strategy->plan, source, vectorBytes);
 
   OpBuilder builder(kernel);
   int64_t bytes = bytesMoved(source, *strategy), flops = 0;

@@ -54,7 +54,9 @@ public:
     for (int32_t stage = 0; stage < placement.stages(); ++stage) {
       int32_t rank = placement.rankOf[stage];
       resident[rank] += pipeline.stages[stage].residentBytes;
-      temporary = std::max(temporary, pipeline.stages[stage].temporaryBytes);
+      for (Part part : {Forward, InputGradient, WeightGradient, Backward})
+        temporary =
+            std::max(temporary, pipeline.stages[stage].temporaries(part));
     }
     taken.resize(size_t(3) * placement.stages());
     given.resize(taken.size());

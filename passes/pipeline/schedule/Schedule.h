@@ -13,6 +13,7 @@
 #ifndef SHEAF_PASSES_PIPELINE_SCHEDULE_SCHEDULE_H
 #define SHEAF_PASSES_PIPELINE_SCHEDULE_SCHEDULE_H
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <limits>
@@ -167,8 +168,13 @@ struct Stage {
   int64_t gatheredBytes = 0;
   /// Temporaries of an action of this stage, while it runs.
   int64_t temporaryBytes = 0;
+  /// Those of one part alone, beside them; by part.
+  std::array<int64_t, 4> partBytes = {};
 
   double seconds(Part part) const;
+  int64_t temporaries(Part part) const {
+    return temporaryBytes + partBytes[static_cast<size_t>(part)];
+  }
 };
 
 /// Where a value is read: by `part` (never Backward: an action B reads what I

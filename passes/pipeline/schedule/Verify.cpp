@@ -337,7 +337,7 @@ std::optional<Problem> RankChecker::compute(const Action &action) {
       buffer.from = at;
       charge(pipeline.values[id].bytes);
     }
-    temporary += pipeline.stages[task.stage].temporaryBytes;
+    temporary += pipeline.stages[task.stage].temporaries(task.part);
   });
   charge(temporary);
   eachTask(action, [&](const Task &task) {

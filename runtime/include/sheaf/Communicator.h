@@ -14,10 +14,12 @@
 #include "sheaf/Mesh.h"
 #include "sheaf/ThreadPool.h"
 #include "sheaf/abi.h"
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace sheaf {
@@ -37,6 +39,9 @@ struct Group {
 
 /// "all-reduce".
 std::string_view collectiveName(int32_t kind);
+
+/// Channel of what the training loop sends.
+inline constexpr int32_t controlChannel = INT32_MAX;
 
 /// Send buffers of at most so many bytes are sent whole and at once.
 inline constexpr int64_t eagerBytes = 4096;
@@ -147,6 +152,25 @@ public:
   /// This rank starts no more transfers.
   virtual void end() noexcept = 0;
 
+  /// A transfer of an entry that is waited for longer, in seconds, is an
+  /// Error; 0: never. What the training loop sends may take as long as a
+  /// checkpoint, but for agreeBetweenSteps.
+  void limitWaits(double seconds) { waitLimit = seconds; }
+  /// What marks mean, for messages; must outlive the calls of entries.
+  void nameActions(const std::vector<std::string> &names) {
+    actionNames.store(&names, std::memory_order_release);
+    action.store(-1, std::memory_order_relaxed);
+    isInAction.store(false, std::memory_order_relaxed);
+  }
+  /// As SheafDevice::mark.
+  void mark(int64_t number) {
+    if (number >= 0)
+      action.store(number, std::memory_order_relaxed);
+    isInAction.store(number >= 0, std::memory_order_relaxed);
+  }
+  /// " in action 2F3", " behind action 2F3", or nothing; any thread may ask.
+  std::string standing() const;
+
   /// The threads that copy and add.
   void usePool(ThreadPool &threads) { pool = &threads; }
 
@@ -168,6 +192,8 @@ public:
   /// The largest value on any rank.
   int64_t agreeMax(int64_t value);
   int64_t agreeMin(int64_t value) { return -agreeMax(-value); }
+  /// As agreeMax, where all ranks have just done a step.
+  int64_t agreeBetweenSteps(int64_t value);
   double agreeSum(double value);
   /// The root's text.
   std::string broadcastText(const std::string &text);
@@ -244,8 +270,21 @@ protected:
                        int64_t sequence) const;
 
   ThreadPool *pool = nullptr;
+  double waitLimit = 0;
+  /// Whether a wait for a transfer may take too long.
+  bool isLimited(const Transfer &transfer) const {
+    return transfer.collective.channel != controlChannel || limitsControl;
+  }
+  /// When the wait that goes on began, in seconds of now().
+  double waitBegin = 0;
+  /// The same clock.
+  static double now();
 
 private:
+  std::atomic<const std::vector<std::string> *> actionNames{nullptr};
+  std::atomic<int64_t> action{-1};
+  std::atomic<bool> isInAction{false};
+  bool limitsControl = false;
   template <typename Body>
   void orAbandon(const Body &body);
   int64_t start(const SheafCollective &collective, const void *send,
@@ -269,16 +308,15 @@ private:
   const std::vector<std::string> *purposes = nullptr, *names = nullptr;
 };
 
-/// Channel of what the training loop sends.
-inline constexpr int32_t controlChannel = INT32_MAX;
-
 /// The counts as JSON, as docs/design/communicator.md says.
 std::string countsJson(const Communicator &communicator);
 
 /// The ranks of one process, one thread each.
 class ThreadWorld {
 public:
-  explicit ThreadWorld(const Mesh &mesh);
+  /// With `waitLimit`, a transfer of an entry that a rank waits for longer, in
+  /// seconds, is a failure of that rank.
+  explicit ThreadWorld(const Mesh &mesh, double waitLimit = 0);
   ~ThreadWorld();
   ThreadWorld(const ThreadWorld &) = delete;
   ThreadWorld &operator=(const ThreadWorld &) = delete;
@@ -294,6 +332,8 @@ public:
 private:
   std::unique_ptr<State> state;
   std::vector<std::unique_ptr<Communicator>> communicators;
+  /// Looks for waits that take too long.
+  std::thread watch;
 };
 
 } // namespace sheaf

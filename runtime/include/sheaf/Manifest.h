@@ -71,6 +71,10 @@ struct EntryInfo {
   /// The most bytes of weights gathered from other ranks that are in the arena
   /// at once.
   int64_t gatheredBytes = 0;
+  /// What the verifier of the pipeline's schedule states: the most bytes that a
+  /// rank needs, its buffers included (0: not known), and the action at which.
+  int64_t peakBytes = 0;
+  std::string peakAction;
   /// What the ranks of each place along the pipeline run, where they do not all
   /// run the same. Then the fields above say what all of them name together,
   /// and what the one needs that needs most.
@@ -117,6 +121,11 @@ struct Manifest {
   std::vector<CollectiveInfo> collectives;
   /// The place along the pipeline of a rank; 0 where there is none.
   int64_t stageOf(int64_t rank) const;
+  /// What a rank of a pipeline carries out, by number: `2F3` is the forward of
+  /// stage 2 on microbatch 3.
+  std::vector<std::string> actions;
+  /// The schedule of the pipeline, a line for each place along its axis.
+  std::vector<std::string> schedule;
   std::vector<std::string> purposes;  ///< of the collectives
   std::vector<std::string> transfers; ///< their names
 

@@ -33,6 +33,8 @@ public:
   void *data() const { return pointer; }
   int64_t bytes() const { return length; }
 
+  /// Bytes of it that are resident.
+  int64_t resident() const;
   /// Makes every page resident.
   void touch();
   /// Gives all pages back to the system; the contents are zero again.

@@ -12,8 +12,10 @@
 
 #include "sheaf/Manifest.h"
 #include "sheaf/ThreadPool.h"
+#include "sheaf/abi.h"
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +62,13 @@ public:
   void end(int64_t index, double bytes = 0,
            std::optional<double> flops = std::nullopt);
 
+  /// An action of the pipeline's schedule begins, or with -1 ends. Where an
+  /// action begins again right behind itself, it goes on.
+  void mark(int64_t action);
+  /// A transfer has been started; behind `begin`, it has been waited for.
+  void started(int64_t handle, const SheafCollective &collective);
+  void waited(int64_t handle);
+
   const std::vector<KernelTime> &times() const { return sums; }
 
   /// The table: a row for each kernel with its time a step, its rates, and its
@@ -68,19 +77,30 @@ public:
   /// longer, over the time that it took.
   std::string table(const MachineLimits &limits) const;
 
-  /// Chrome's trace events as JSON, which Perfetto opens too: a track for the
+  /// When the first event began, in ns; the largest number where there is none.
+  int64_t firstEvent() const;
+  /// Chrome's trace events as JSON objects, a line each with commas between,
+  /// which Perfetto opens too: a process for the rank; in it a track for the
   /// steps, one for the calls in order, one for each thread with its part of
-  /// each call. Times are microseconds from the first step.
-  std::string trace() const;
+  /// each call; for a pipeline one for the actions of the schedule, and where
+  /// something was sent one for the starts of transfers and waits for them.
+  /// Times are microseconds from `zero`.
+  std::string trace(int rank, int64_t zero) const;
+  /// What a trace that does not hold all steps says of itself; else empty.
+  std::string traceNote() const;
 
 private:
   struct Event {
-    int32_t track;      ///< 0: steps, 1: calls, 2...: threads
-    int32_t index;      ///< kernel, or step
+    int32_t track; ///< 0: steps, 1: calls, 2...: threads, and the two below
+    int32_t index; ///< kernel, step, action, or collective
     int64_t begin, end; ///< ns
-    int64_t amount;     ///< bytes of a copy, tasks of a thread's part
-    double flops;       ///< of a call
+    int64_t amount;   ///< bytes of a copy or transfer, tasks of a thread's part
+    double flops;     ///< of a call
+    int32_t kind = 0; ///< of a transfer; waits have -1 - kind
   };
+  int32_t actionTrack() const { return pool.threads() + 2; }
+  int32_t transferTrack() const { return pool.threads() + 3; }
+  bool takesEvents() const;
   const Manifest &manifest;
   ThreadPool &pool;
   int64_t kernels;
@@ -92,6 +112,16 @@ private:
   size_t stepEvents = 0; ///< number of events when the step began
   std::vector<Event> events;
   std::vector<ThreadPool::Span> spans;
+  /// The action that runs, the one before it, and where its event is.
+  int64_t running = -1, last = -1, actionBegin = 0;
+  size_t actionEvent = SIZE_MAX;
+  /// By stage and part, in the order of the first: calls and seconds.
+  std::vector<std::pair<std::string, KernelTime>> actions;
+  struct Open {
+    int32_t id, kind;
+    int64_t bytes;
+  };
+  std::map<int64_t, Open> open; ///< transfers by handle
 
   std::string nameOf(int64_t index) const;
 };

@@ -71,6 +71,9 @@ public:
   /// Allocated bytes, by kind of buffer.
   std::array<int64_t, bufferKinds> bytesByKind() const;
   int64_t arenaBytes() const { return arena.bytes(); }
+  /// Bytes of the arena that entries have touched since it was there, or was
+  /// given back; whole pages.
+  int64_t arenaTouched() const { return arena.resident(); }
 
 private:
   std::vector<Memory> memory; // one for each buffer of the manifest

@@ -43,6 +43,8 @@ struct RunOptions {
   bool info = false, infoJson = false, profile = false, memoryReport = false,
        quiet = false;
   std::string call, inputs, outputs;
+  /// Seconds after which a transfer that does not come ends the run; 0: never.
+  double waitLimit = 600;
   std::map<std::string, double> scalars; ///< by buffer name
 };
 
@@ -79,10 +81,10 @@ int callEntries(const RunOptions &options, CpuDevice &device,
                 const Artifact &artifact);
 
 /// Where --profile or --trace ask for it, measures what the machine can do and
-/// lets the device keep times from now on.
+/// lets the device keep times from now on. All ranks call it, and the next.
 MachineLimits startProfile(const RunOptions &options, CpuDevice &device,
                            const Manifest &manifest);
-/// Prints the table and writes the trace.
+/// Prints the root's table and writes the trace of all ranks.
 void finishProfile(const RunOptions &options, CpuDevice &device,
                    const MachineLimits &limits);
 

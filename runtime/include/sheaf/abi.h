@@ -115,6 +115,10 @@ typedef struct SheafDevice {
   void (*grouped_matmul)(SheafContext *context,
                          const SheafGroupedMatmul *matmul,
                          void *const *buffers);
+  /// From here on the rank carries out an action of its schedule, an index into
+  /// the manifest's "actions"; -1: it has done so. For traces and messages:
+  /// changes nothing else.
+  void (*mark)(SheafContext *context, int64_t action);
 } SheafDevice;
 
 typedef enum SheafCollectiveKind {

@@ -434,6 +434,39 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+dist.mesh @mesh ["dp" = 2]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{shifts by 2 around a ring of 2, expected 1 to 1}}
+  %0 = dist.shift %x by 2 axes ["dp"] : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 1]
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{shifts by 1 around a ring of 1, which moves nothing; leave it out}}
+  %0 = dist.shift %x by 1 axes ["dp"] : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+dist.mesh @mesh ["cp" = 2]
+// expected-error@+1 {{expected an even number of chunks, two for each device}}
+func.func private @f(%x: tensor<8xf32> {dist.sharding = #dist.sharding<[{"cp"} zigzag 3]>})
+
+// -----
+
+// An entry's buffers lie in their own order.
+dist.mesh @mesh ["cp" = 2]
+// expected-error@+1 {{argument 0 has dimension 0 in zig-zag order, in which no buffer of an entry lies; expected the order on a dist.constraint of it}}
+func.func @f(%x: tensor<8xf32> {dist.sharding = #dist.sharding<[{"cp"} zigzag 4]>}) {
+  return
+}
+
+// -----
+
 // What is written in the wrong place, or misspelt, is not passed over.
 dist.mesh @mesh ["dp" = 2]
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -22,6 +22,15 @@ func.func @shardings(
   return %b : tensor<12xf32>
 }
 
+// An order of a dimension in chunks; it need not be a multiple of them.
+// CHECK-LABEL: func private @order
+// CHECK-SAME: {dist.sharding = #dist.sharding<[{"tp", ?} zigzag 4 p1]>}
+func.func private @order(%a: tensor<7xf32> {dist.sharding = #dist.sharding<[{"tp", ?} zigzag 4 p1]>}) {
+  // CHECK: dist.constraint %{{.*}} <[{"tp", "x"} zigzag 4]> : tensor<7xf32>
+  %b = dist.constraint %a <[{"tp", "x"} zigzag 4]> : tensor<7xf32>
+  return
+}
+
 // CHECK-LABEL: func @collectives
 func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>,
     %rows: tensor<2x4x6x8xf32>, %sent: tensor<2x4xi32>, %come: tensor<1x8xi32>) {
@@ -42,6 +51,8 @@ func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["
   %5 = dist.permute %x from <[{"tp"}, {"x"}]> to <[{"x"}, {"tp"}]> : tensor<4x8xf32>
   // CHECK: dist.broadcast %{{.*}} from 1 axes ["tp"] : tensor<4x8xf32>
   %6 = dist.broadcast %x from 1 axes ["tp"] : tensor<4x8xf32>
+  // CHECK: dist.shift %{{.*}} by 3 axes ["dp"] : tensor<4x8xf32>
+  %s = dist.shift %x by 3 axes ["dp"] : tensor<4x8xf32>
   // CHECK: dist.slice %{{.*}} dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<1x8xf32>
   %7 = dist.slice %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<1x8xf32>
   // CHECK: dist.make_partial max %{{.*}} axes ["tp"]

@@ -47,3 +47,11 @@ func.func @wait(%x: memref<8xf32>, %h: memref<i64>) {
 func.func @place() attributes {exec.place = "step"} {
   return
 }
+
+// -----
+
+func.func @nothing() {
+  // expected-error@+1 {{'exec.receive' op result #1 must be tensor of integers or floats of static shape without zeros, but got 'tensor<0xf32>'}}
+  %g, %y = exec.receive from 0 size 16 stride 16 : tensor<0xf32>
+  return
+}

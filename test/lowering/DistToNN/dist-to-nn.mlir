@@ -69,6 +69,14 @@ func.func @caller(%x: tensor<5x8xf32>) -> tensor<2x8xf32> {
   return %y : tensor<2x8xf32>
 }
 
+// Around a ring of the four devices of dp: each sends to the third after it.
+// CHECK-LABEL: func.func @shift
+// CHECK: exec.transfer permute %{{.*}} sizes [4] strides [2] {{.*}}[3, 0, 1, 2]{{.*}} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+func.func @shift(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %y = dist.shift %x by 3 axes ["dp"] : tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+
 // The inner half of dp, then tp: places come from a table.
 // CHECK-LABEL: func.func @index
 // CHECK: nn.constant dense<[0, 1, 0, 1]>

@@ -84,3 +84,9 @@ module @kernels {
     return
   }
 }
+
+// -----
+
+// expected-error @below {{exec-to-llvm: has exec.table already, expected a program that was not lowered}}
+module attributes {exec.table = []} {
+}

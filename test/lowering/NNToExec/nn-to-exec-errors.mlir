@@ -67,3 +67,10 @@ dist.mesh @mesh ["tp" = 2]
 func.func @partial(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) {
   return
 }
+
+// -----
+
+// expected-error @below {{argument of type 'tensor<index>', expected a tensor of static shape of floats, signless integers or i1}}
+func.func @index(%x: tensor<index>) {
+  return
+}

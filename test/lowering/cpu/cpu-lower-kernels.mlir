@@ -1,4 +1,6 @@
 // RUN: sheaf-opt %s --split-input-file --cpu-lower-kernels | FileCheck %s
+// RUN: sheaf-opt %s --split-input-file --cpu-lower-kernels=vector-bytes=32 \
+// RUN:   | FileCheck %s --check-prefix=SHORT
 
 // One loop over all dimensions, in blocks; the scalar is read once; the result may
 // have the buffer of the first operand.
@@ -197,4 +199,34 @@ func.func @loss_and_gradient(%x: tensor<64x512xf32>, %t: tensor<64xi32>, %g: ten
 func.func @sum_blocks(%x: tensor<32x16x128xf32>) -> tensor<32x128xf32> attributes {exec.kernel} {
   %y = nn.reduce sum %x dims [1] : (tensor<32x16x128xf32>) -> tensor<32x128xf32>
   return %y : tensor<32x128xf32>
+}
+
+// -----
+
+// Memory rests while the largest is found, and brings the next row while
+// exponentials are computed.
+// CHECK-LABEL: func.func @loss(
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK-NOT: memref.prefetch
+// CHECK: arith.cmpf ogt
+// CHECK: memref.prefetch
+// CHECK: math.exp
+func.func @loss(%x: tensor<64x512xf32>, %t: tensor<64xi32>)
+    -> (tensor<64xf32>, tensor<64xf32>) attributes {exec.kernel} {
+  %l, %e = nn.cross_entropy %x, %t
+      : (tensor<64x512xf32>, tensor<64xi32>) -> (tensor<64xf32>, tensor<64xf32>)
+  return %l, %e : tensor<64xf32>, tensor<64xf32>
+}
+
+// -----
+
+// With registers of 32 bytes four chains of an exponential alternate.
+// CHECK-LABEL: func.func @long(
+// CHECK: math.exp {{.*}} : vector<16xf32>
+// SHORT-LABEL: func.func @long(
+// SHORT: math.exp {{.*}} : vector<32xf32>
+func.func @long(%x: tensor<4x800xf32>) -> tensor<4x800xf32> attributes {exec.kernel} {
+  %y = nn.gelu_tanh %x : tensor<4x800xf32>
+  return %y : tensor<4x800xf32>
 }

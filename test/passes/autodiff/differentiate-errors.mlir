@@ -67,3 +67,11 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
 ^bb1:
   return %x : tensor<4xf32>
 }
+
+// -----
+
+// expected-error@below {{'func.func' op cannot be differentiated: argument 0 has the type 'tensor<1x9223372036854775807xf32>', expected static dimensions of at least 1 and at most 2^59 elements}}
+func.func @f(%x: tensor<1x9223372036854775807xf32>) -> tensor<f32> {
+  %y = nn.constant dense<1.0> : tensor<f32>
+  return %y : tensor<f32>
+}

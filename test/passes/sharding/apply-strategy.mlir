@@ -4,6 +4,7 @@
 // RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=2,cp=4,tp=2 zero=1 sequence-parallel" | FileCheck %s --check-prefix=CONTEXT
 // RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=2,cp=4 zero=1 zero-group=2" | FileCheck %s --check-prefix=INNER
 // RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=4,cp=2 zero=1 zero-group=4" | FileCheck %s --check-prefix=OUTER
+// RUN: sheaf-opt %s --split-input-file --dist-apply-strategy="mesh=dp=2,cp=4,tp=2 zero=1 sequence-parallel zigzag" | FileCheck %s --check-prefix=ZIGZAG
 
 // Parameters by their axes, state with ZeRO's, the batch over dp; what is no argument of
 // an entry is left alone.
@@ -32,6 +33,11 @@
 // CONTEXT-SAME: %arg1: tensor<32x16xf32> {dist.because = {cp = "strategy: state largest -> dp, cp", dp = "strategy: state largest -> dp, cp", tp = "strategy: parameter vocab -> tp"}, dist.sharding = #dist.sharding<[{"tp", "dp", "cp"}, {}]>, nn.state
 // CONTEXT-SAME: %arg2: tensor<8x4xi32> {dist.because = {cp = "strategy: batch seq -> cp", dp = "strategy: batch batch -> dp"}, dist.sharding = #dist.sharding<[{"dp"}, {"cp"}]>, nn.batch
 // CONTEXT: nn.embedding {{.*}}dist.shardings = [#dist.sharding<[{?}, {"cp", "tp", ?} p1, {?}]>]}
+// In zig-zag order entries have all of the sequence; what reads it takes its chunks.
+// ZIGZAG-LABEL: func.func @step
+// ZIGZAG-SAME: %arg2: tensor<8x4xi32> {dist.because = {dp = "strategy: batch batch -> dp"}, dist.sharding = #dist.sharding<[{"dp"}, {}]>, nn.batch
+// ZIGZAG: %[[IDS:.*]] = dist.constraint %arg2 <[{"dp"}, {"cp"} zigzag 8]> because "strategy: batch seq -> cp zigzag: the sequence is read in zig-zag order"
+// ZIGZAG: nn.embedding %{{.*}}[%[[IDS]]] {{.*}}dist.shardings = [#dist.sharding<[{?}, {"cp", "tp", ?} zigzag 8 p1, {?}]>]}
 // A group of ZeRO is the innermost part of dp x cp.
 // INNER-LABEL: func.func @step
 // INNER-SAME: #dist.sharding<[{"cp":(2)2}, {}]>, nn.state

@@ -4,7 +4,8 @@ compared with the table of what an expert would write.
     execute.py <folder of the built programs>
 
 Each row is a model, a strategy, a number of microbatches and an entry. Every result must be
-that of one device to rounding in f64. Where a row says what is sent, {(kind, axes): (times,
+that of one device to rounding in f64. A strategy may end in `context=`, as sheaf-compile
+has it. Where a row says what is sent, {(kind, axes): (times,
 elements)}, that must be all that is sent, but for scalars; and dist-explain must list what
 the ranks sent. Mistakes that are planted in collectives must be noticed. With SHEAF_FULL=1 there are more rows, and each runs with reductions as early
 and as late as can be, too.
@@ -31,8 +32,15 @@ MODELS = {"gpt": ["gpt", *SIZES], "llama": ["llama", "--kv-heads=2", *SIZES],
                         "--ffn=13", "--seq=7", "--batch=5"],
           "odd-documents": ["llama", "--layers=1", "--hidden=16", "--heads=4", "--kv-heads=2",
                         "--vocab=31", "--ffn=16", "--seq=10", "--batch=4", "--documents",
-                        "--window=6"]}
-IDS = {"gpt": VOCABULARY, "llama": VOCABULARY, "odd": 33, "odd-llama": 33, "odd-documents": 31}
+                        "--window=6"],
+          "window": ["llama", "--kv-heads=2", *SIZES, "--window=3"],
+          "heads": ["llama", "--layers=1", "--hidden=24", "--heads=12", "--kv-heads=6",
+                    "--vocab=31", "--ffn=16", "--seq=9", "--batch=2"],
+          "few-heads": ["llama", "--layers=1", "--hidden=32", "--heads=8", "--kv-heads=2",
+                        "--vocab=31", "--ffn=16", "--seq=9", "--batch=2"]}
+IDS = {"gpt": VOCABULARY, "llama": VOCABULARY, "odd": 33, "odd-llama": 33, "odd-documents": 31,
+       "window": VOCABULARY, "heads": 31, "few-heads": 31}
+HEADS = {"gpt": 4, "window": 4, "odd": 4, "odd-documents": 4, "heads": 12}
 # Elements of the parameters: of a layer, and outside; (weights, what the backward reads of
 # them, all).
 GPT_LAYER = {"matrices": [HIDDEN * 3 * HIDDEN, HIDDEN * HIDDEN, HIDDEN * FFN, FFN * HIDDEN],
@@ -87,6 +95,20 @@ def keys(count, dp, microbatches, width=HIDDEN):
     """`count` a microbatch and layer of keys or values, as wide as their heads together."""
     return activations(count * LAYERS, dp, microbatches)[0], \
         BATCH // dp * SEQUENCE * width * count * LAYERS
+
+
+def ring(devices, dp, microbatches, width=HIDDEN, steps=None):
+    """Keys and values are handed on in all steps but the first, forwards and backwards, their
+    gradients once more."""
+    steps = devices - 1 if steps is None else steps
+    count = LAYERS * (2 * steps + 2 * steps + 2 * (steps + 1))
+    return microbatches * count, BATCH // dp * SEQUENCE // devices * width * count
+
+
+def exchanges(devices, dp, microbatches, width=HIDDEN):
+    """Queries and results, keys and values: four forwards, and four backwards."""
+    part = BATCH // dp * SEQUENCE // devices
+    return microbatches * LAYERS * 8, LAYERS * part * 4 * (HIDDEN + width)
 
 
 def added(*rows):
@@ -213,6 +235,58 @@ ROWS = [
         ("all-gather", "dp+cp"): times(2, llama_zero3_gathers())}),
     ("llama", "mesh=dp=2,cp=2,tp=2 zero=1 sequence-parallel", 2, "step", None),
     ("gpt", "mesh=dp=2,cp=2 zero=3 zero-group=2", 2, "step", None),
+    # Keys and values go round.
+    ("gpt", "mesh=cp=4 context=ring", 1, "gradients", {
+        ("permute", "cp"): ring(4, 1, 1),
+        ("all-gather", "cp"): (1, POSITIONS),
+        ("all-reduce", "cp"): added(both(gpt_parameters()), (-1, -POSITIONS))}),
+    ("llama", "mesh=cp=4 context=ring", 1, "gradients", {
+        ("permute", "cp"): ring(4, 1, 1, HIDDEN // 2),
+        ("all-reduce", "cp"): both(llama_parameters())}),
+    ("llama", "mesh=dp=2,cp=2 zero=1 context=ring", 2, "step", {
+        ("permute", "cp"): ring(2, 2, 2, HIDDEN // 2),
+        ("reduce-scatter", "dp+cp"): both(llama_parameters()),
+        ("all-gather", "dp+cp"): both(llama_parameters())}),
+    # A window of 3 on parts of 2: nobody looks farther than at the neighbour's.
+    ("window", "mesh=cp=4 context=ring", 1, "gradients", {
+        ("permute", "cp"): ring(4, 1, 1, HIDDEN // 2, steps=1),
+        ("all-reduce", "cp"): both(llama_parameters())}),
+    # In zig-zag order the same is sent.
+    ("gpt", "mesh=cp=4 context=zigzag", 1, "gradients", {
+        ("permute", "cp"): ring(4, 1, 1),
+        ("all-gather", "cp"): (1, POSITIONS),
+        ("all-reduce", "cp"): added(both(gpt_parameters()), (-1, -POSITIONS))}),
+    ("llama", "mesh=dp=2,cp=2 context=zigzag", 2, "step", {
+        ("permute", "cp"): ring(2, 2, 2, HIDDEN // 2),
+        ("all-reduce", "dp+cp"): both(llama_parameters())}),
+    # Sequence and heads are exchanged around attention.
+    ("gpt", "mesh=cp=4 context=ulysses", 1, "gradients", {
+        ("all-to-all", "cp"): exchanges(4, 1, 1),
+        ("all-gather", "cp"): (1, POSITIONS),
+        ("all-reduce", "cp"): added(both(gpt_parameters()), (-1, -POSITIONS))}),
+    ("llama", "mesh=dp=2,cp=2 zero=1 context=ulysses", 2, "step", {
+        ("all-to-all", "cp"): exchanges(2, 2, 2, HIDDEN // 2),
+        ("reduce-scatter", "dp+cp"): both(llama_parameters()),
+        ("all-gather", "dp+cp"): both(llama_parameters())}),
+    # Two key heads on four and on eight devices, and on two of tp and two of cp.
+    ("llama", "mesh=cp=4 context=ulysses", 1, "gradients", None),
+    ("few-heads", "mesh=cp=8 context=ulysses", 1, "gradients", None),
+    ("few-heads", "mesh=cp=2,tp=2 sequence-parallel context=ulysses", 1, "step", None),
+    ("heads", "mesh=cp=3,tp=2 zero=2 context=ulysses", 2, "step", None),
+    ("heads", "mesh=dp=2,cp=6 zero=3 context=ulysses", 1, "step", None),
+    ("odd", "mesh=dp=2,cp=2 context=ulysses", 2, "step", None),
+    # 7, 9 and 10 tokens on devices that do not divide them.
+    ("odd", "mesh=cp=3 context=ring", 2, "step", None),
+    ("odd-llama", "mesh=cp=8 context=ring", 1, "gradients", None),
+    ("odd-documents", "mesh=dp=2,cp=3 context=ring", 2, "step", None),
+    ("few-heads", "mesh=cp=2,tp=4 sequence-parallel context=ring", 1, "step", None),
+    ("odd", "mesh=dp=2,cp=2,tp=2 zero=2 sequence-parallel context=zigzag", 2, "step", None),
+    ("odd", "mesh=cp=3 context=zigzag", 2, "step", None),
+    ("odd-llama", "mesh=cp=4,tp=2 zero=3 sequence-parallel context=zigzag", 1, "step", None),
+    ("odd-llama", "mesh=cp=8 context=zigzag", 1, "gradients", None),
+    ("odd-documents", "mesh=dp=2,cp=3 zero=1 context=zigzag", 2, "step", None),
+    ("odd-documents", "mesh=cp=2 context=ulysses", 2, "step", None),
+    ("few-heads", "mesh=dp=2,cp=2,tp=2 zero=1 sequence-parallel context=zigzag", 1, "step", None),
     # 7 tokens on 3 devices, on 4, and on 8, of which one has none.
     ("odd", "mesh=cp=3", 2, "step", None),
     ("odd-llama", "mesh=cp=8", 1, "gradients", None),
@@ -242,7 +316,14 @@ FULL_ROWS = [(model, f"mesh=dp={dp},tp={tp} zero={zero} sequence-parallel={seque
                       f"sequence-parallel={sequence}", 2, "step", None)
                      for model in ("gpt", "llama", "odd") for dp, cp, tp in
                      ((1, 2, 2), (2, 3, 1), (1, 8, 1), (2, 2, 2)) for zero in (0, 1, 3)
-                     for sequence in ("false", "true")]
+                     for sequence in ("false", "true")] + [
+                         (model, f"mesh=dp={dp},cp={cp},tp={tp} zero={zero} "
+                          f"sequence-parallel={sequence} context={context}", 1, "step", None)
+                         for context in ("ring", "zigzag", "ulysses")
+                         for model in ("gpt", "window", "odd", "odd-documents", "heads")
+                         for dp, cp, tp in ((1, 2, 2), (2, 3, 1), (1, 4, 1), (1, 8, 1))
+                         for zero, sequence in ((0, "false"), (3, "true"))
+                         if context != "ulysses" or HEADS[model] % (cp * tp) == 0]
 
 
 def summed(collectives):
@@ -255,11 +336,12 @@ def summed(collectives):
     return dict(found)
 
 
-def explained(bin_dir, step, strategy, entry, bucket_bytes=0, exact=True):
+def explained(bin_dir, step, strategy, entry, bucket_bytes=0, exact=True, context="gather"):
     text = partition.run(
         f"{bin_dir}/sheaf-opt", "-o", os.devnull,
         f"--pass-pipeline=builtin.module(nn-decompose{{ops=step_mean,step_sum}},"
-        f"dist-apply-strategy{{{strategy}}},dist-propagate,dist-partition,symbol-dce,"
+        f"dist-apply-strategy{{{strategy}}},dist-propagate,dist-partition{{context={context}}},"
+        f"symbol-dce,"
         f"dist-optimize{{bucket-bytes={bucket_bytes}}},dist-explain{{function={entry}}})", stdin=step)
     found = collections.Counter()
     for entry in json.loads(text):
@@ -319,25 +401,39 @@ def main():
     full = bool(os.environ.get("SHEAF_FULL"))
     rows = ROWS + (FULL_ROWS if full else [])
     for model, strategy, microbatches, entry, expected in rows:
-        step = steps.setdefault((model, microbatches), None) or partition.make_step(
-            bin_dir, MODELS[model], microbatches)
-        steps[model, microbatches] = step
         name = f"{model}, {strategy}, {microbatches} microbatches, @{entry}"
+        strategy, _, context = strategy.partition(" context=")
+        options = ()
+        if context == "ulysses":
+            # Before differentiation, with the mesh.
+            mesh_option, _, strategy = strategy.partition(" ")
+            options = (f"--{mesh_option}", "--context=ulysses")
+        elif context == "zigzag":
+            strategy += " zigzag=true"
+        context = "ring" if context in ("ring", "zigzag") else "gather"
+        key = model, microbatches, options
         entry, _, bucket = entry.partition(" bucket-bytes=")
         bucket = int(bucket or 0)
         try:
+            if key not in steps:
+                steps[key] = partition.make_step(bin_dir, MODELS[model], microbatches,
+                                                 options=options)
+            step = steps[key]
             local = partition.check(bin_dir, step, strategy, entry, IDS[model],
-                                    bucket_bytes=bucket)
+                                    bucket_bytes=bucket, context=context)
             for reduce in ("early", "late") if full else ():
-                partition.check(bin_dir, step, strategy, entry, IDS[model], reduce)
+                partition.check(bin_dir, step, strategy, entry, IDS[model], reduce,
+                                context=context)
             found = summed(local.collectives)
             if expected is not None and found != expected:
                 raise ValueError(f"sent {found}, expected {expected}")
             sent = collections.Counter()
             for (kind, axes, elements, element, _), count in local.collectives.items():
                 sent[kind, axes, elements, element] += count
-            listed = explained(bin_dir, step, strategy, entry, bucket,
-                               exact=not model.startswith("odd"))
+            # A sequence of 8 on 3 ranks is padded.
+            pads = model not in ("gpt", "llama", "window") or "cp=3" in strategy
+            listed = explained(bin_dir, step, strategy, entry, bucket, exact=not pads,
+                               context=context)
             if sent != listed:
                 raise ValueError(f"sent but not listed: {sent - listed}; "
                                  f"listed but not sent: {listed - sent}")

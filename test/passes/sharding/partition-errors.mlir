@@ -43,3 +43,21 @@ func.func @again(%x: tensor<8xf32>) -> tensor<8xf32> {
   %y = call @again(%x) : (tensor<8xf32>) -> tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+// expected-note@+1 {{axes are named here}}
+func.func private @inner(%x: tensor<4xf32> {dist.sharding = #dist.sharding<[{"dp"}]>}) -> tensor<4xf32> {
+  %0 = nn.exp %x : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = dist.manual %x in [#dist.sharding<[{"tp"}]>] out [#dist.sharding<[{"tp"}]>] {
+  ^bb0(%part: tensor<4xf32>):
+    // expected-error@+1 {{stands in the body of dist.manual and calls @inner, which names axes of the mesh}}
+    %1 = func.call @inner(%part) : (tensor<4xf32>) -> tensor<4xf32>
+    dist.yield %1 : tensor<4xf32>
+  } : (tensor<8xf32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

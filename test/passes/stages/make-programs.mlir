@@ -46,13 +46,13 @@ module attributes {exec.mesh = [["pp", 2], ["dp", 2]]} {
   // CHECK-SAME: %[[T:.*]]: tensor<4xf32>, %[[W:.*]]: tensor<f32> {nn.param = {{.*}}"w"{{.*}}, %[[V:.*]]: tensor<f32> {nn.param = {{.*}}"v"
   // CHECK-SAME: exec.place = ["gradients", 0]
   // CHECK: %[[X0:.*]] = nn.slice %[[T]] offsets [0] sizes [2]
-  // CHECK: %[[Y0:.*]] = call @stage0_forward(%[[X0]], %[[W]], %[[V]])
-  // CHECK: %[[H0:.*]] = exec.send %[[Y0]] to 1 size 2 stride 2 about {axes = ["pp"], name = "stage 0 F0, rank 0 to 1"}
+  // CHECK: %[[Y0:.*]] = call @stage0_forward(%[[X0]], %[[W]], %[[V]]) {exec.action = "0F0"}
+  // CHECK: %[[H0:.*]] = exec.send %[[Y0]] to 1 size 2 stride 2 about {axes = ["pp"], name = "0F0 to 1F0, rank 0 to 1"}
   // CHECK: %[[X1:.*]] = nn.slice %[[T]] offsets [2] sizes [2]
   // CHECK: %[[Y1:.*]] = call @stage0_forward(%[[X1]]
   // CHECK: exec.wait_send %[[H0]], %[[Y0]]
   // CHECK: exec.send %[[Y1]] to 1
-  // CHECK: exec.receive from 1 size 2 stride 2 about {axes = ["pp"], name = "stage 1 I0, rank 1 to 0"}
+  // CHECK: exec.receive from 1 size 2 stride 2 about {axes = ["pp"], name = "1B0 to 0B0, rank 1 to 0"}
   // CHECK: %[[D0:.*]] = exec.wait_receive
   // CHECK: call @stage0_backward(%[[X0]], %[[D0]])
   // CHECK-COUNT-2: nn.add

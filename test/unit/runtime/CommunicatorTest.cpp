@@ -371,6 +371,84 @@ TEST(Communicator, DeadlocksAreFound) {
   EXPECT_NE(message.find("rank 1 has ended"), std::string::npos) << message;
 }
 
+TEST(Communicator, HangsNameRankActionAndEdge) {
+  Mesh mesh = {{{"pp", 2}}};
+  const std::vector<std::string> actions = {"0F0", "1F0"}, purposes(2),
+                                 names = {"0F0 to 1F0, rank 0 to 1",
+                                          "0F1 to 1F1, rank 0 to 1"};
+  auto transfer = [&](const Communicator &c, int id) {
+    SheafCollective end =
+        over(mesh, {"pp"}, c.rank ? SHEAF_RECEIVE : SHEAF_SEND, 8);
+    end.peer = 1 - c.rank;
+    end.id = id;
+    return end;
+  };
+  auto begin = [&](Communicator &c) {
+    c.countAs("step", purposes, names);
+    c.nameActions(actions);
+    c.mark(c.rank);
+  };
+  float a[8] = {}, b[8] = {};
+  // A rank that never sends, and goes on running.
+  auto began = std::chrono::steady_clock::now();
+  std::string message = runRanksToFailure(
+      mesh,
+      [&](Communicator &c) {
+        begin(c);
+        if (c.rank == 0)
+          while (!c.failed())
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        c.mark(-1);
+        if (c.rank == 1)
+          c.wait(c.start(transfer(c, 0), nullptr, b));
+      },
+      0.3);
+  EXPECT_EQ(message,
+            "rank 1: rank 1 has waited for 0.3 s behind action 1F0 in receive "
+            "of 8 x f32 over pp (0F0 to 1F0, rank 0 to 1), which rank 0 has "
+            "not started; rank 0 is in action 0F0");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
+  // One that ends without it.
+  message = runRanksToFailure(mesh, [&](Communicator &c) {
+    begin(c);
+    if (c.rank == 1)
+      c.wait(c.start(transfer(c, 0), nullptr, b));
+  });
+  EXPECT_NE(message.find("rank 1 waits in action 1F0 in receive of 8 x f32 "
+                         "over pp (0F0 to 1F0, rank 0 to 1), which rank 0 has "
+                         "not started; rank 0 has ended"),
+            std::string::npos)
+      << message;
+  // One that sends what comes next instead.
+  message = runRanksToFailure(mesh, [&](Communicator &c) {
+    begin(c);
+    c.wait(c.start(transfer(c, 1 - c.rank), a, c.rank ? b : nullptr));
+  });
+  EXPECT_NE(message.find("ranks disagree"), std::string::npos) << message;
+  EXPECT_NE(
+      message.find("receive of 8 x f32 over pp (0F0 to 1F0, rank 0 to 1)"),
+      std::string::npos)
+      << message;
+  EXPECT_NE(message.find("send of 8 x f32 over pp (0F1 to 1F1, rank 0 to 1)"),
+            std::string::npos)
+      << message;
+  // Waits that end in time are no hang.
+  EXPECT_EQ(runRanksToFailure(
+                mesh,
+                [&](Communicator &c) {
+                  begin(c);
+                  for (int i = 0; i < 8; ++i) {
+                    if (c.rank == 0)
+                      std::this_thread::sleep_for(
+                          std::chrono::milliseconds(250));
+                    c.wait(c.start(transfer(c, 0), c.rank ? nullptr : a,
+                                   c.rank ? b : nullptr));
+                  }
+                },
+                1.5),
+            "");
+}
+
 TEST(Communicator, RefusesWrongCollectives) {
   Mesh mesh = mesh24();
   runRanks(mesh, [&](Communicator &c) {

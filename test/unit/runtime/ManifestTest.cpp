@@ -47,13 +47,29 @@ TEST(Manifest, ReadsAGoodOne) {
   expectError([&] { m.entry("step"); }, "it has zeta, alpha");
 }
 
+TEST(Manifest, HasTheScheduleOfAPipeline) {
+  Json json = good();
+  json["actions"] = {"0F0", "(0F1|1B0)"};
+  json["schedule"] = {"r0: 0F0"};
+  json["entries"]["zeta"]["peak_bytes"] = 100;
+  json["entries"]["zeta"]["peak_action"] = "0F0";
+  Manifest m = Manifest::parse(json.dump());
+  EXPECT_EQ(m.actions, (std::vector<std::string>{"0F0", "(0F1|1B0)"}));
+  EXPECT_EQ(m.schedule, std::vector<std::string>{"r0: 0F0"});
+  EXPECT_EQ(m.entry("zeta").peakBytes, 100);
+  EXPECT_EQ(m.entry("zeta").peakAction, "0F0");
+  expectBad([](Json &j) { j["actions"] = {"0F0", 3}; },
+            "\"actions\" has an element that is no string");
+  expectBad([](Json &j) { j["schedule"] = "r0: 0F0"; }, "expected an array");
+}
+
 TEST(Manifest, RefusesWhatIsWrong) {
   auto buffer = [](const char *key, Json value) {
     return [=](Json &j) { j["buffers"][0][key] = value; };
   };
   expectBad([](Json &j) { j["abi"] = 1; }, "ABI version 1, this runtime of 4");
   expectBad([](Json &j) { j.erase("abi"); }, "no \"abi\"");
-  expectBad([](Json &j) { j["abi"] = "3"; }, "expected a whole number");
+  expectBad([](Json &j) { j["abi"] = "4"; }, "expected a whole number");
   expectBad([](Json &j) { j.erase("buffers"); }, "no \"buffers\"");
   expectBad([](Json &j) { j["buffers"] = 3; }, "expected an array");
   expectBad([](Json &j) { j["buffers"][0] = 3; }, "expected an object");

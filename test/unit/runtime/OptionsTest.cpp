@@ -16,6 +16,8 @@ TEST(Options, BothSpellings) {
   EXPECT_TRUE(o->verify && o->resume && o->reference.empty());
   EXPECT_EQ(o->scalars.at("min_lr"), 1e-5);
   EXPECT_EQ(parseOptions({"a", "--verify=b"})->reference, "b");
+  EXPECT_EQ(parseOptions({"a"})->waitLimit, 600);
+  EXPECT_EQ(parseOptions({"a", "--wait-limit=2.5"})->waitLimit, 2.5);
   EXPECT_FALSE(parseOptions({"--help"}));
 }
 
@@ -34,6 +36,7 @@ TEST(Options, Refused) {
   expect({"a", "--lr=nan"}, "expected a number");
   expect({"a", "--order=reverse"}, "sequential or random");
   expect({"a", "--device=cuda"}, "expected cpu");
+  expect({"a", "--wait-limit=-1"}, "a number of seconds from 0");
   expect({"a", "-x"}, "options start with --");
 }
 

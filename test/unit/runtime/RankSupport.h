@@ -16,11 +16,12 @@
 namespace sheaf::test {
 
 /// The message "rank R: ..." of the rank that failed first; empty where none
-/// did.
+/// did. `waitLimit` as of ThreadWorld.
 inline std::string
 runRanksToFailure(const Mesh &mesh,
-                  const std::function<void(Communicator &)> &body) {
-  ThreadWorld world(mesh);
+                  const std::function<void(Communicator &)> &body,
+                  double waitLimit = 0) {
+  ThreadWorld world(mesh, waitLimit);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < world.ranks(); ++rank)
     threads.emplace_back([&, rank] {

@@ -123,7 +123,7 @@ TEST_F(Ranks, VerifyCallSampleInfo) {
   EXPECT_RUN(run("bigram_doubled", "--verify=" + toy("bigram")), 1,
              "first gradient that differs: 'bias'");
   EXPECT_RUN(run("bigram_dp4", "--verify=" + toy("bigram_tp4")), 1,
-             "a reference is for one");
+             "expected 1 for a reference");
 
   // Whole tensors in and out.
   std::vector<int32_t> tokens(80), targets(80);
@@ -327,7 +327,7 @@ TEST_F(Ranks, WrongNumberOfProcesses) {
   EXPECT_RUN(run("bigram_dp4", "--steps=1", mpirun(1)), 1,
              "started as 1 process;");
   EXPECT_RUN(run("bigram", "--steps=1", mpirun(2)), 1,
-             "compiled for 1 ranks (mesh dp=1,tp=1), started as 2 processes");
+             "compiled for 1 rank (mesh dp=1,tp=1), started as 2 processes");
 }
 
 TEST_F(Ranks, AFailedProcessTakesTheRunDown) {

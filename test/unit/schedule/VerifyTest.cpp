@@ -441,6 +441,14 @@ TEST(Memory, CountsEveryBuffer) {
   EXPECT_EQ(result.peaks[1].bytes, 5000 + 102);
   EXPECT_EQ(low.ranks[1][result.peaks[1].action].str(), "1B0");
 
+  // What one part alone needs while it runs: more than both activations.
+  two.stages[0].partBytes[static_cast<size_t>(Part::Backward)] = 700;
+  Verification more = verify(two, low);
+  ASSERT_FALSE(more.problem) << more.problem->str();
+  EXPECT_EQ(low.ranks[0][more.peaks[0].action].str(), "0B0");
+  EXPECT_GT(more.peaks[0].bytes, 1000 + 700 + 200);
+  two.stages[0].partBytes = {};
+
   VerifyOptions options;
   options.memoryLimit = 1201;
   std::optional<Problem> problem = verify(two, low, options).problem;

@@ -1,0 +1,31 @@
+//===- ExplainPlaces.h - What each rank of a pipeline sends ----*- C++ -*-===//
+//
+// Along a pipeline each place runs a program of its own, so that collectives
+// are counted in those programs: collectives of a step get numbers before it is
+// cut into programs, and are found by them behind.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef SHEAF_COMPILER_EXPLAINPLACES_H
+#define SHEAF_COMPILER_EXPLAINPLACES_H
+
+#include "dialects/Dist/Dist.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/JSON.h"
+
+namespace sheaf {
+
+/// Gives each collective of floor 3 a number, in its reason.
+void numberCollectives(mlir::ModuleOp module);
+
+/// The rows of `sharding::explainCollectives`, made of numbered collectives, as
+/// the programs of the places along pp run them as `entry`: a row for each
+/// count, with `places` where not all places have it; and rows for what the
+/// places send to each other, over links of speed `link`. Takes the numbers
+/// away again.
+llvm::json::Array explainPlaces(mlir::ModuleOp module, llvm::StringRef entry,
+                                llvm::json::Array rows, dist::LinkSpeed link);
+
+} // namespace sheaf
+
+#endif // SHEAF_COMPILER_EXPLAINPLACES_H
