@@ -68,7 +68,7 @@ module attributes {exec.mesh = [["pp", 2]]} {
   // CHECK-LABEL: func.func @gradients_pp0(
   // CHECK: call @stage0_forward({{.*}} {exec.action = "0F0"}
   // CHECK: call @stage0_forward({{.*}} {exec.action = "0F1"}
-  // CHECK: call @stage0_weight_gradient({{.*}} {exec.action = "0B0"}
+  // CHECK: call @stage0_weight_gradient({{.*}} {exec.action = "0B0"
   // CHECK: call @stage0_weight_gradient({{.*}} {exec.action = "0B1"}
   // CHECK-LABEL: func.func @gradients_pp1(
   // CHECK: call @stage1_forward({{.*}} {exec.action = "1F0"}
