@@ -104,6 +104,7 @@ private:
   /// Floor 3 without its mesh.
   LogicalResult makeTransfers();
   LogicalResult makeExec();
+  LogicalResult explainOverlap();
   LogicalResult checkMemory();
   LogicalResult statePeaks();
   LogicalResult makeLLVM();
@@ -806,6 +807,13 @@ LogicalResult Compilation::makeTransfers() {
   return success();
 }
 
+/// Says in the explanation what transfers go on beside.
+LogicalResult Compilation::explainOverlap() {
+  if (explains && !phases.isSkipping())
+    explainBeside(module, collectives);
+  return success();
+}
+
 /// From there to the placed program.
 LogicalResult Compilation::makeExec() {
   if (failed(makeTransfers()) || failed(makePrograms()))
@@ -819,7 +827,9 @@ LogicalResult Compilation::makeExec() {
   return failure(
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
-      failed(runPasses("place", "exec-place")) || failed(phases.at("placed")) ||
+      failed(runPasses("overlap", "exec-start-early")) ||
+      failed(explainOverlap()) || failed(runPasses("place", "exec-place")) ||
+      failed(phases.at("placed")) ||
       (!phases.isSkipping() &&
        (failed(checkMemory()) || failed(statePeaks()))));
 }
@@ -1409,8 +1419,8 @@ LogicalResult Compilation::run(StringRef path) {
       return module.emitError(
           "has no training step to explain; --explain needs a model with "
           "@loss");
+    numberCollectives(module, pipelinePlaces() > 1);
     if (pipelinePlaces() > 1) {
-      numberCollectives(module);
       for (auto axis :
            dist::getMesh(module).getAxes().getAsRange<dist::MeshAxisAttr>())
         if (axis.getName() == "pp")

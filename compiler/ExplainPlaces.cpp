@@ -14,10 +14,12 @@ using namespace sheaf;
 /// In the reason of a collective.
 static constexpr llvm::StringLiteral kNumber = "number";
 
-void sheaf::numberCollectives(ModuleOp module) {
+void sheaf::numberCollectives(ModuleOp module, bool all) {
   Builder builder(module.getContext());
   int64_t count = 0;
   module.walk([&](dist::CollectiveOpInterface op) {
+    if (!all && op.getCollectiveKind() != "permute")
+      return;
     NamedAttrList reason;
     if (auto known = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr))
       reason = NamedAttrList(known);
@@ -173,7 +175,6 @@ llvm::json::Array sheaf::explainPlaces(ModuleOp module, StringRef entry,
   for (const llvm::json::Value &value : rows) {
     llvm::json::Object row(*value.getAsObject());
     int64_t number = row.getInteger(kNumber).value_or(-1);
-    row.erase(kNumber);
     addRows(all, row, numbered[number], places);
   }
   for (auto &[said, countAt] : between) {
@@ -191,14 +192,72 @@ llvm::json::Array sheaf::explainPlaces(ModuleOp module, StringRef entry,
       row["purpose"] = said.purpose;
     addRows(all, row, countAt, places);
   }
-  module.walk([&](Operation *op) {
-    if (!numberOf(op))
+  return all;
+}
+
+/// The names of the kernels and products between a start and its wait; of a
+/// kernel that the function launches several times, which of the times.
+static SmallVector<std::string> namesBetween(exec::CollectiveOp start,
+                                             Operation *wait) {
+  auto function = start->getParentOfType<func::FuncOp>();
+  auto kernelOf = [](Operation *op) -> Attribute {
+    auto launch = dyn_cast<exec::LaunchOp>(op);
+    return launch ? launch.getKernel().getLeafReference() : Attribute();
+  };
+  SmallVector<std::string> names;
+  for (Operation *op = start->getNextNode(); op && op != wait;
+       op = op->getNextNode()) {
+    if (isa<exec::MatmulOp, exec::GroupedMatmulOp>(op)) {
+      if (!llvm::is_contained(names, "a product"))
+        names.push_back("a product");
+      continue;
+    }
+    Attribute kernel = kernelOf(op);
+    if (!kernel)
+      continue;
+    int64_t which = 0, times = 0;
+    function.walk([&](exec::LaunchOp launch) {
+      if (kernelOf(launch) != kernel)
+        return;
+      ++times;
+      if (launch == op)
+        which = times;
+    });
+    std::string name = cast<StringAttr>(kernel).getValue().str();
+    if (times > 1)
+      name +=
+          " (" + std::to_string(which) + " of " + std::to_string(times) + ")";
+    names.push_back(name);
+  }
+  return names;
+}
+
+void sheaf::explainBeside(ModuleOp module, llvm::json::Array &rows) {
+  std::map<int64_t, SmallVector<std::string>> beside;
+  module.walk([&](exec::CollectiveOp op) {
+    std::optional<int64_t> number = numberOf(op);
+    if (!number)
       return;
+    if (op.isStarted())
+      for (Operation *user : op.getWritten()[1].getUsers())
+        if (isa<exec::WaitOp>(user))
+          beside[*number] = namesBetween(op, user);
     NamedAttrList about(aboutOf(op)),
         reason(aboutOf(op).getAs<DictionaryAttr>("reason"));
     reason.erase(kNumber);
     about.set("reason", reason.getDictionary(module.getContext()));
-    op->setAttr("about", about.getDictionary(module.getContext()));
+    op.setAboutAttr(about.getDictionary(module.getContext()));
   });
-  return all;
+  for (llvm::json::Value &value : rows) {
+    llvm::json::Object &row = *value.getAsObject();
+    std::optional<int64_t> number = row.getInteger(kNumber);
+    row.erase(kNumber);
+    auto found = number ? beside.find(*number) : beside.end();
+    if (found == beside.end())
+      continue;
+    llvm::json::Array names;
+    for (const std::string &name : found->second)
+      names.push_back(name);
+    row["beside"] = std::move(names);
+  }
 }

@@ -15,16 +15,21 @@
 
 namespace sheaf {
 
-/// Gives each collective of floor 3 a number, in its reason.
-void numberCollectives(mlir::ModuleOp module);
+/// Gives collectives of floor 3 numbers, in their reasons: all, or those that
+/// may go on beside something.
+void numberCollectives(mlir::ModuleOp module, bool all);
 
 /// The rows of `sharding::explainCollectives`, made of numbered collectives, as
 /// the programs of the places along pp run them as `entry`: a row for each
 /// count, with `places` where not all places have it; and rows for what the
-/// places send to each other, over links of speed `link`. Takes the numbers
-/// away again.
+/// places send to each other, over links of speed `link`.
 llvm::json::Array explainPlaces(mlir::ModuleOp module, llvm::StringRef entry,
                                 llvm::json::Array rows, dist::LinkSpeed link);
+
+/// Adds to rows of numbered collectives beside what they go on, as `beside`,
+/// where the program on buffers starts them early. Takes the numbers away from
+/// rows and program.
+void explainBeside(mlir::ModuleOp module, llvm::json::Array &rows);
 
 } // namespace sheaf
 

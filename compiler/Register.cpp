@@ -19,6 +19,7 @@
 #include "passes/fusion/Passes.h"
 #include "passes/memory/Passes.h"
 #include "passes/nn/Passes.h"
+#include "passes/overlap/Passes.h"
 #include "passes/pipeline/Passes.h"
 #include "passes/precision/Passes.h"
 #include "passes/recompute/Passes.h"
@@ -46,6 +47,7 @@ void sheaf::registerSheafPasses() {
   registerNNToLinalgPasses();
   registerFusionPasses();
   registerMemoryPasses();
+  registerOverlapPasses();
   registerNNPasses();
   registerPipelinePasses();
   registerPrecisionPasses();

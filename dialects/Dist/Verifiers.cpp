@@ -734,7 +734,7 @@ LogicalResult ExchangeRowsOp::verify() {
     return emitOpError("splits dimension ")
            << split << " and concatenates " << concat
            << ", expected two of those in front of the rows, 0 to " << most;
-  if (failed(check.others({split, concat})))
+  if (failed(check.others({split, concat})) || failed(check.samePartial()))
     return failure();
   if (check.from.getDimSize(split) !=
           check.to.getDimSize(split) * check.group ||
@@ -743,9 +743,6 @@ LogicalResult ExchangeRowsOp::verify() {
     return emitOpError("moves ")
            << check.from << " to " << check.to << " in a group of "
            << check.group << ", expected blocks that divide";
-  if (getPartial(check.from) || getPartial(check.to))
-    return emitOpError("moves a partial value; reduce it first, for instance "
-                       "by dist.all_reduce");
   for (auto [counts, rows] :
        {std::pair(getSent(), check.from), std::pair(getReceived(), check.to)}) {
     auto expected = RankedTensorType::get(rows.getShape().drop_back(2),

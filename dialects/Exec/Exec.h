@@ -25,6 +25,8 @@ bool isMemory(mlir::Type type);
 bool isTensor(mlir::Type type);
 /// The bytes of a buffer; an i1 element takes one.
 int64_t getBytes(mlir::MemRefType type);
+/// The buffer or argument that a view, or a part, is of.
+mlir::Value getRootBuffer(mlir::Value buffer);
 /// Whether a type is that of the handle of a transfer, tensor<i64>.
 bool isHandle(mlir::Type type);
 /// Every buffer starts at a multiple of this (SHEAF_ALIGNMENT of the C ABI).

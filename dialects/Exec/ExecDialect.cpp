@@ -434,9 +434,28 @@ static LogicalResult verifyRows(Op op, ShapedType from, ShapedType to,
   return success();
 }
 
+Value sheaf::exec::getRootBuffer(Value buffer) {
+  while (Operation *op = buffer.getDefiningOp()) {
+    if (!isa<ViewOp, PartOp>(op))
+      break;
+    buffer = op->getOperand(0);
+  }
+  return buffer;
+}
+
+static bool isHandleMemory(Value buffer) {
+  auto type = cast<MemRefType>(buffer.getType());
+  return type.getRank() == 0 && type.getElementType().isInteger(64);
+}
+
 LogicalResult CollectiveOp::verify() {
-  if (getRead().empty() || getWritten().size() != 1)
-    return emitOpError("reads one buffer and writes one");
+  if (getRead().empty() || getWritten().empty() || getWritten().size() > 2 ||
+      (isStarted() && !isHandleMemory(getWritten()[1])))
+    return emitOpError("reads one buffer and writes one, and a handle, "
+                       "memref<i64>, where it is only started");
+  if (isStarted() && getRead().size() > 1)
+    return emitOpError("is started only and has counts of rows, which are read "
+                       "until it is done; expected one that is waited for");
   auto from = cast<ShapedType>(getRead()[0].getType()),
        to = cast<ShapedType>(getWritten()[0].getType());
   return failure(failed(verifyTransfer(*this, from, to)) ||
@@ -482,11 +501,6 @@ void ReceiveOp::build(OpBuilder &builder, OperationState &state, Type type,
 LogicalResult SendOp::verify() { return verifyPair(*this); }
 LogicalResult ReceiveOp::verify() { return verifyPair(*this); }
 
-static bool isHandleMemory(Value buffer) {
-  auto type = cast<MemRefType>(buffer.getType());
-  return type.getRank() == 0 && type.getElementType().isInteger(64);
-}
-
 Value StartOp::getBuffer() {
   return getKind() == Pair::Send ? getRead()[0] : getWritten()[0];
 }
@@ -503,9 +517,10 @@ LogicalResult StartOp::verify() {
 }
 
 LogicalResult WaitOp::verify() {
-  if (getRead().size() + getWritten().size() != 2 || getRead().empty() ||
+  if (getRead().empty() || getRead().size() > 2 || getWritten().size() > 1 ||
+      getRead().size() + getWritten().size() < 2 ||
       !isHandleMemory(getRead()[0]))
-    return emitOpError("reads the handle, memref<i64>, and reads or writes the "
-                       "buffer of the transfer");
+    return emitOpError("reads the handle, memref<i64>, and the buffer that is "
+                       "sent, and writes the one that comes");
   return success();
 }

@@ -278,6 +278,9 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
     each block are sent as the second buffer says. The third says how many come in each
     block of the result; zeros follow them.
 
+    A collective that writes a second buffer, its handle, only starts; an `exec.wait`
+    waits for it.
+
     Example:
 
     ```mlir
@@ -286,6 +289,9 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
     exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] targets [1, 0]
     exec.collective all_to_all reads(%x, %n, %m : memref<2x4x8x16xf32>, memref<2x4xi32>, memref<1x8xi32>)
       writes(%y : memref<1x8x8x16xf32>) sizes [2] strides [1]
+    exec.collective permute reads(%a : memref<8xf32>) writes(%b, %h : memref<8xf32>, memref<i64>)
+      sizes [2] strides [1] targets [1, 0]
+    exec.wait reads(%h, %a : memref<i64>, memref<8xf32>) writes(%b : memref<8xf32>)
     ```
   }];
   let arguments = (ins Exec_TransferAttr:$kind, OptionalAttr<Exec_ReductionAttr>:$reduction,
@@ -303,6 +309,10 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
     (`about` $about^)? attr-dict
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether it only starts.
+    bool isStarted() { return getWritten().size() == 2; }
+  }];
 }
 
 def Exec_TransferOp : Exec_Op<"transfer", [Pure]> {
@@ -474,16 +484,18 @@ def Exec_StartOp : Exec_Op<"start", [AttrSizedOperandSegments, Exec_AccessOpInte
 }
 
 def Exec_WaitOp : Exec_Op<"wait", [AttrSizedOperandSegments, Exec_AccessOpInterface]> {
-  let summary = "waits for a transfer between two ranks";
+  let summary = "waits for a transfer that was started";
   let description = [{
-    Reads the handle that `exec.start` wrote, and the buffer of a send; writes the buffer
-    of a receive. So a buffer lives as long as something is under way in it.
+    Reads the handle that `exec.start` or `exec.collective` wrote, and the buffer that is
+    sent; writes the one that comes. So a buffer lives as long as something is under way
+    in it.
 
     Example:
 
     ```mlir
     exec.wait reads(%h, %x : memref<i64>, memref<8x16xf32>)
     exec.wait reads(%g : memref<i64>) writes(%y : memref<8x16xf32>)
+    exec.wait reads(%h, %x : memref<i64>, memref<8x16xf32>) writes(%y : memref<8x16xf32>)
     ```
   }];
   let arguments = (ins Variadic<Exec_Memory>:$read, Variadic<Exec_Memory>:$written);

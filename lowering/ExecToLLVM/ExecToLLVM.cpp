@@ -722,7 +722,7 @@ void HostWriter::writeCode(Operation *op, Instruction instruction, int64_t what,
                     pointers[1]);
   case Instruction::Start:
     return startTransfer(builder, loc, contextArgument, description(),
-                         pointers[0], pointers[1]);
+                         pointers[0], pointers[1], pointers[2]);
   case Instruction::Wait:
     return waitForTransfer(builder, loc, contextArgument, pointers[0]);
   case Instruction::Rows:
@@ -797,18 +797,22 @@ LogicalResult HostWriter::writeOp(Operation *op) {
     FailureOr<int32_t> description = descriptions.collective(collective);
     if (failed(description))
       return failure();
-    bool ofRows = collective.getRead().size() > 1;
-    return writeInstruction(
-        op, ofRows ? Instruction::Rows : Instruction::Collective, *description,
-        placesOf(collective->getOperands()));
+    Instruction instruction = collective.isStarted() ? Instruction::Start
+                              : collective.getRead().size() > 1
+                                  ? Instruction::Rows
+                                  : Instruction::Collective;
+    return writeInstruction(op, instruction, *description,
+                            placesOf(collective->getOperands()));
   }
   if (auto start = dyn_cast<StartOp>(op)) {
     FailureOr<int32_t> description = descriptions.pair(start);
     if (failed(description))
       return failure();
+    // Of a send and a receive one of the two buffers is not looked at.
     return writeInstruction(
         op, Instruction::Start, *description,
-        placesOf(ValueRange{start.getBuffer(), start.getHandle()}));
+        placesOf(ValueRange{start.getBuffer(), start.getBuffer(),
+                            start.getHandle()}));
   }
   if (isa<WaitOp>(op))
     return writeInstruction(op, Instruction::Wait, 0,

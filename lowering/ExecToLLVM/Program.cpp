@@ -111,11 +111,11 @@ void sheaf::transferRows(OpBuilder &builder, Location loc, Value context,
 }
 
 void sheaf::startTransfer(OpBuilder &builder, Location loc, Value context,
-                          Value description, Value buffer, Value handle) {
+                          Value description, Value send, Value receive,
+                          Value handle) {
   Value communicator = pointerIn(builder, loc, context, kCommunicator);
-  // Of a send and a receive one of the two buffers is not looked at.
   Value started =
-      start(builder, loc, context, communicator, description, buffer, buffer);
+      start(builder, loc, context, communicator, description, send, receive);
   LLVM::StoreOp::create(builder, loc, started, handle);
 }
 
@@ -235,7 +235,7 @@ void LoopWriter::run(int64_t mostPointers) {
   LLVM::BrOp::create(builder, loc, ValueRange(), done);
   builder.setInsertionPointToStart(starts);
   startTransfer(builder, loc, sheafContext, fromTable(kDescriptionsName, what),
-                operand(0), operand(1));
+                operand(0), operand(1), operand(2));
   LLVM::BrOp::create(builder, loc, ValueRange(), done);
   builder.setInsertionPointToStart(waits);
   waitForTransfer(builder, loc, sheafContext, operand(0));

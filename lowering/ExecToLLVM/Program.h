@@ -30,9 +30,9 @@ enum class Instruction : int64_t {
   Call,
   Collective,
   GroupedMatmul,
-  /// Pointers: the buffer of a send or receive, and where its handle goes.
+  /// Pointers: what is sent, what comes, and where the handle goes.
   Start,
-  /// Pointers: where the handle is, and the buffer.
+  /// Pointers: where the handle is, and the buffers.
   Wait,
   /// Pointers: rows, counts of those sent and of those that come, the result.
   Rows,
@@ -64,10 +64,11 @@ void transferRows(mlir::OpBuilder &builder, mlir::Location loc,
                   mlir::Value context, mlir::Value description,
                   mlir::Value buffers);
 
-/// Starts a transfer that reads or writes `buffer`, and stores its handle.
+/// Starts a transfer that reads `send` and writes `receive`, and stores its
+/// handle.
 void startTransfer(mlir::OpBuilder &builder, mlir::Location loc,
                    mlir::Value context, mlir::Value description,
-                   mlir::Value buffer, mlir::Value handle);
+                   mlir::Value send, mlir::Value receive, mlir::Value handle);
 /// Waits for the transfer whose handle is stored there.
 void waitForTransfer(mlir::OpBuilder &builder, mlir::Location loc,
                      mlir::Value context, mlir::Value handle);

@@ -123,16 +123,6 @@ static StringRef kindOf(BufferOp buffer) {
                                        : "temporaries";
 }
 
-/// The buffer or argument that a view is of.
-static Value rootOf(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<ViewOp, PartOp>(op))
-      break;
-    value = op->getOperand(0);
-  }
-  return value;
-}
-
 /// The buffers of an entry with weights of other ranks: what an all-gather
 /// makes of parameters, and copies of nothing else.
 static llvm::DenseSet<Operation *> gatheredWeights(func::FuncOp function) {
@@ -149,13 +139,13 @@ static llvm::DenseSet<Operation *> gatheredWeights(func::FuncOp function) {
         access.getRead().empty())
       return;
     for (Value read : access.getRead()) {
-      Value root = rootOf(read);
+      Value root = getRootBuffer(read);
       if (!(gathers && parameters.contains(root)) &&
           !(root.getDefiningOp() && gathered.contains(root.getDefiningOp())))
         return;
     }
     for (Value written : access.getWritten())
-      if (Operation *buffer = rootOf(written).getDefiningOp())
+      if (Operation *buffer = getRootBuffer(written).getDefiningOp())
         gathered.insert(buffer);
   });
   return gathered;

@@ -479,6 +479,24 @@ void sharding::printCollectives(const llvm::json::Array &collectives,
     if (!text("loc").empty())
       os << "  " << text("loc");
     os << "\n";
+    if (const llvm::json::Array *names = entry.getArray("beside")) {
+      // What takes long is named, the rest counted.
+      int64_t others = 0;
+      StringRef separator = "    beside ";
+      for (const llvm::json::Value &item : *names) {
+        StringRef name = item.getAsString().value_or("");
+        if (!name.starts_with("attention") && name != "a product") {
+          ++others;
+          continue;
+        }
+        os << separator << name;
+        separator = ", ";
+      }
+      if (others)
+        os << separator << others << (others == 1 ? " kernel" : " kernels")
+           << (separator == ", " ? " more" : "");
+      os << "\n";
+    }
     if (const llvm::json::Array *from =
             reason ? reason->getArray("annotations") : nullptr)
       for (const llvm::json::Value &annotation : *from)
@@ -548,6 +566,9 @@ static std::string wrongIn(const llvm::json::Value &item) {
   has("elements", false, "how many there are, at least 1", isPositive);
   for (StringRef key : {"dtype", "phase", "purpose", "param", "op", "layer"})
     has(key, false, "a text", isText);
+  for (StringRef key : {"places", "beside"})
+    has(key, false, "a list",
+        [](const Value &value) { return value.getAsArray() != nullptr; });
   has("reason", false, "an object with texts", [&](const Value &value) {
     const llvm::json::Object *reason = value.getAsObject();
     const Value *text = reason ? reason->get("text") : nullptr;

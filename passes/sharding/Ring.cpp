@@ -354,12 +354,11 @@ public:
         addTo(own[0][pair.keys], block.getKeyGrad());
         addTo(own[1][pair.keys], block.getValueGrad());
       }
-      for (int i = 0; i < 2; ++i) {
-        Value &all = travelling[i];
+      for (Value &all : travelling)
         all = shifted(all, 1, ring.gradientsReason);
-        if (!pairs.empty())
-          addTo(all, joinedGradients(own[i], i + 1));
-      }
+      if (!pairs.empty())
+        for (int i = 0; i < 2; ++i)
+          addTo(travelling[i], joinedGradients(own[i], i + 1));
     });
     if (steps.size() > 1)
       for (Value &all : travelling)

@@ -125,3 +125,20 @@ func.func @few_blocks(%x: memref<1x1x6x8xf32>, %n: memref<1x1xi32>, %y: memref<1
   exec.collective all_to_all reads(%x, %n, %n : memref<1x1x6x8xf32>, memref<1x1xi32>, memref<1x1xi32>) writes(%y : memref<1x1x6x8xf32>) sizes [2] strides [1]
   return
 }
+
+// -----
+
+func.func @started(%a: memref<8xf32>, %b: memref<8xf32>, %h: memref<i32>) {
+  // expected-error@+1 {{reads one buffer and writes one, and a handle, memref<i64>, where it is only started}}
+  exec.collective permute reads(%a : memref<8xf32>) writes(%b, %h : memref<8xf32>, memref<i32>) sizes [2] strides [1] targets [1, 0]
+  return
+}
+
+// -----
+
+func.func @started_rows(%x: memref<2x4x6x8xf32>, %n: memref<2x4xi32>, %m: memref<1x8xi32>, %y: memref<1x8x6x8xf32>, %h: memref<i64>) {
+  // expected-error@+1 {{is started only and has counts of rows, which are read until it is done; expected one that is waited for}}
+  exec.collective all_to_all reads(%x, %n, %m : memref<2x4x6x8xf32>, memref<2x4xi32>, memref<1x8xi32>)
+    writes(%y, %h : memref<1x8x6x8xf32>, memref<i64>) sizes [2] strides [1]
+  return
+}

@@ -36,7 +36,7 @@ func.func @receive(%h: memref<i64>) {
 // -----
 
 func.func @wait(%x: memref<8xf32>, %h: memref<i64>) {
-  // expected-error@+1 {{'exec.wait' op reads the handle, memref<i64>, and reads or writes the buffer of the transfer}}
+  // expected-error@+1 {{'exec.wait' op reads the handle, memref<i64>, and the buffer that is sent, and writes the one that comes}}
   exec.wait reads(%x : memref<8xf32>) writes(%h : memref<i64>)
   return
 }

@@ -323,7 +323,7 @@ _Static_assert(TOY_ARENA >= sizeof(real) * (int64_t)atEnd, "raise TOY_ARENA");
 const char
     sheaf_manifest
         [] =
-            "{\"abi\": 3, \"producer\": \"by hand\", \"target\": \"cpu\","
+            "{\"abi\": 4, \"producer\": \"by hand\", \"target\": \"cpu\","
             "\"cpu\": \"x86-64\", \"cpu_features\": [\"sse2\"],"
             "\"mesh\": {\"axes\": [], \"ranks\": 1},"
             "\"model\": {\"name\": \"toy\", \"batch\": " TEXT(

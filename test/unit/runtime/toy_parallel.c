@@ -278,7 +278,7 @@ _Static_assert(200000 >= sizeof(float) * (int64_t)atEnd, "raise arena_bytes");
   "\", \"shape\": []},"
 
 const char sheaf_manifest[] =
-    "{\"abi\": 3, \"producer\": \"by hand\", \"target\": \"cpu\","
+    "{\"abi\": 4, \"producer\": \"by hand\", \"target\": \"cpu\","
     "\"mesh\": {\"axes\": [{\"name\": \"dp\", \"size\": " TEXT(
         TOY_DP) "},"
                 "{\"name\": \"tp\", \"size\": " TEXT(

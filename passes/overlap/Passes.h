@@ -1,0 +1,18 @@
+//===- Passes.h - Communication beside computation ----------------*- C++
+//-*-===//
+
+#ifndef SHEAF_PASSES_OVERLAP_PASSES_H
+#define SHEAF_PASSES_OVERLAP_PASSES_H
+
+#include "dialects/Exec/Exec.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace sheaf {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/overlap/Passes.h.inc"
+} // namespace sheaf
+
+#endif // SHEAF_PASSES_OVERLAP_PASSES_H
