@@ -18,6 +18,7 @@
 #include "passes/pipeline/Conversion.h"
 #include "passes/pipeline/schedule/Text.h"
 #include "passes/pipeline/schedule/Verify.h"
+#include "passes/sharding/Context.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
 #include "passes/stages/Passes.h"
@@ -42,6 +43,9 @@ namespace {
 constexpr llvm::StringLiteral kVocabularyAttr = "sheaf.vocabulary";
 /// On a module: it is on floor 3.
 constexpr llvm::StringLiteral kDeviceAttr = "sheaf.device";
+/// Of an option that left the choice to the driver what was chosen, until it
+/// has been done.
+constexpr llvm::StringLiteral kContextAttr = "sheaf.context";
 constexpr llvm::StringLiteral kFlopsAttr = "sheaf.flops_per_step";
 constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 
@@ -62,6 +66,10 @@ private:
   Phases phases;
   /// The module came in on the floor of models.
   bool isModel = true;
+  /// How attention gets its keys, as --context names it, and the ways that
+  /// there were where the choice was left open.
+  std::string context;
+  std::optional<sharding::ContextChoice> contextChoice;
   llvm::json::Object manifest;
   std::string modelBytecode;
   /// How many layers each stage has, by option or by marks in the model.
@@ -94,6 +102,9 @@ private:
   stages::ScheduleOptions scheduleOptions();
   LogicalResult makePrograms();
   LogicalResult writeSchedule(StringRef path);
+  /// What --context=auto stands for.
+  LogicalResult chooseContext(bool isResumed);
+  std::string exchangePass();
   LogicalResult makeStep();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
@@ -352,12 +363,63 @@ static std::string meshText(const CompileOptions &options) {
   return text;
 }
 
+LogicalResult Compilation::chooseContext(bool isResumed) {
+  // A dump has what was chosen for the model.
+  if (auto chosen = module->getAttrOfType<StringAttr>(kContextAttr)) {
+    context = chosen.str();
+    return success();
+  }
+  context = "gather";
+  auto entry = module.lookupSymbol<func::FuncOp>(isModel ? "loss" : "step");
+  dist::MeshOp declared = dist::getMesh(module);
+  sharding::ContextMesh mesh;
+  llvm::StringRef link = "memory";
+  if (declared) {
+    for (auto axis : declared.getAxes().getAsRange<dist::MeshAxisAttr>())
+      if (axis.getName() == "cp") {
+        link = axis.getLink();
+        mesh.link = dist::getLinkSpeed(axis);
+      }
+  } else {
+    mesh.link = *dist::lookupLinkClass(link);
+  }
+  auto sizeOf = [&](StringRef name) -> int64_t {
+    for (auto &[axis, size] : options.mesh)
+      if (axis == name)
+        return size;
+    dist::MeshAxisAttr axis = declared ? declared.lookup(name) : nullptr;
+    return axis ? axis.getSize() : 1;
+  };
+  mesh.data = sizeOf("dp"), mesh.context = sizeOf("cp");
+  mesh.tensor = sizeOf("tp");
+  mesh.flopsPerSecond = sharding::attentionSpeed(link);
+  if (isResumed || !entry || entry.isExternal() || mesh.context == 1)
+    return success();
+  int64_t microbatches = isModel ? options.microbatches : 1;
+  mesh.data *= microbatches;
+  contextChoice = sharding::chooseContext(entry, microbatches, mesh);
+  auto exclude = [&](StringRef name, std::string why) {
+    for (sharding::ContextWay &way : contextChoice->ways)
+      if (way.name == name && way.whyNot.empty())
+        way.whyNot = why;
+  };
+  if (!isModel)
+    exclude("ulysses", "is a step already, whose backward keeps what attention "
+                       "read");
+  if (!options.strategy.empty())
+    exclude("zigzag", "--strategy is given, which says where the sequence is");
+  contextChoice->choose();
+  context = contextChoice->ways[contextChoice->chosen].name;
+  module->setAttr(kContextAttr, StringAttr::get(module.getContext(), context));
+  return success();
+}
+
 /// The pass that exchanges sequence and heads around attention, behind a comma;
 /// empty where none is asked for.
-static std::string exchangePass(const CompileOptions &options) {
+std::string Compilation::exchangePass() {
   bool isCut = llvm::any_of(
       options.mesh, [](const auto &axis) { return axis.first == "cp"; });
-  return options.context == "ulysses" && isCut && !options.reference
+  return context == "ulysses" && isCut && !options.reference
              ? ",dist-exchange-heads{mesh=" + meshText(options) + "}"
              : "";
 }
@@ -365,7 +427,7 @@ static std::string exchangePass(const CompileOptions &options) {
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
   if (!isTraining()) {
-    if (std::string exchange = exchangePass(options);
+    if (std::string exchange = exchangePass();
         !exchange.empty() &&
         failed(runPasses("exchange", StringRef(exchange).drop_front())))
       return failure();
@@ -393,7 +455,7 @@ LogicalResult Compilation::makeStep() {
                   " room=" + std::to_string(options.expertRoom) + "}"
             : "";
     if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce" +
-                                       parts + exchangePass(options))) ||
+                                       parts + exchangePass())) ||
         failed(readStageMarks()) ||
         failed(
             runPasses("differentiate", "nn-differentiate{functions=loss}")) ||
@@ -441,7 +503,7 @@ LogicalResult Compilation::makeDevice() {
   // Means over the step are sums and counts, which may be sharded.
   // Of a dropout in zig-zag order the numbers are cut, not the values.
   os << "nn-decompose{ops=step_mean,step_sum"
-     << (options.context == "zigzag" ? ",dropout" : "")
+     << (context == "zigzag" ? ",dropout" : "")
      << "},dist-apply-strategy{mesh=";
   // An exchange of heads has declared it.
   if (!dist::getMesh(module))
@@ -453,7 +515,7 @@ LogicalResult Compilation::makeDevice() {
      << " zero3-gathers=" << options.zero3Gathers
      << " accumulate=" << options.accumulate
      << " expert-parallel=" << options.expertParallel
-     << " zigzag=" << (options.context == "zigzag" ? "true" : "false")
+     << " zigzag=" << (context == "zigzag" ? "true" : "false")
      << " sequence-parallel=" << (options.sequenceParallel ? "true" : "false")
      << "}";
   if (failed(runPasses("strategy", strategy)))
@@ -470,9 +532,7 @@ LogicalResult Compilation::makeDevice() {
       failed(runPasses(
           "partition",
           Twine("dist-partition{context=") +
-              (options.context == "ring" || options.context == "zigzag"
-                   ? "ring"
-                   : "gather") +
+              (context == "ring" || context == "zigzag" ? "ring" : "gather") +
               " strict=" + Twine(options.strict) +
               "},symbol-dce,canonicalize,cse,dist-verify")) ||
       failed(runPasses(
@@ -484,6 +544,7 @@ LogicalResult Compilation::makeDevice() {
               (pipelinePlaces() > 1 ? "cse," : "") + "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
+  module->removeAttr(kContextAttr);
   return success();
 }
 
@@ -612,6 +673,8 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
                            {"totals", std::move(totals)},
                            {"conflicts", std::move(conflicts)},
                            {"memory", std::move(memory)}};
+    if (contextChoice)
+      all["context"] = sharding::explainContext(*contextChoice);
     if (!attention.empty())
       all["attention"] = sharding::explainAttention(attention);
     if (!whole.empty())
@@ -628,6 +691,8 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
     return success();
   }
   sharding::printCollectives(collectives, llvm::outs());
+  if (contextChoice)
+    sharding::printContext(*contextChoice, llvm::outs());
   sharding::printAttention(attention, llvm::outs());
   sharding::printConflicts(conflicts, llvm::outs());
   // Kinds that only one of the two has, too.
@@ -1326,7 +1391,10 @@ LogicalResult Compilation::run(StringRef path) {
                           "or this dist.mesh");
   if (failed(checkShardingOptions(floor)))
     return failure();
-  if (options.context == "ulysses" && isTraining() && !isModel && !isResumed)
+  context = options.context;
+  if (context == "auto" && failed(chooseContext(isResumed)))
+    return failure();
+  if (context == "ulysses" && isTraining() && !isModel && !isResumed)
     return module.emitError("is a step already, whose backward keeps what "
                             "attention read; give --context=ulysses with the "
                             "model");

@@ -66,7 +66,8 @@ struct CompileOptions {
   int64_t zero = 0, zeroGroup = 0;
   bool sequenceParallel = false;
   /// How attention gets keys and values of a sequence in shards over `cp`:
-  /// gather, ring, zigzag or ulysses.
+  /// gather, ring, zigzag or ulysses, or auto: which of them takes the least
+  /// time.
   std::string context = "gather";
   /// The schedule of the pipeline's stages over `pp`, and how many stages each
   /// rank has where the schedule leaves that open.

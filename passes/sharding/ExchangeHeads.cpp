@@ -1,9 +1,9 @@
 //===- ExchangeHeads.cpp - Whole sequences of a part of the heads ---------===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/sharding/Context.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Strategy.h"
-#include "support/Divisors.h"
 #include <numeric>
 
 namespace sheaf {
@@ -98,25 +98,12 @@ private:
     // Of one query there is no part to be had.
     if (queries != keys || queries == 1)
       return success();
-    // What tp does not divide is for the strategy to refuse.
-    if (heads % tp == 0 && heads / tp % cp != 0)
-      return op.emitOpError("has ")
-             << heads << " query heads"
-             << (tp > 1 ? ", " + std::to_string(heads / tp) +
-                              " on each device of tp"
-                        : std::string())
-             << ", which the " << cp
-             << " devices of cp do not divide, as Ulysses needs; nearest: cp="
-             << nearestDivisors(heads / tp, cp);
+    if (std::string why = sharding::whyNoExchange(heads, groups, cp, tp);
+        !why.empty())
+      return op.emitOpError(why);
     // Fewer key heads than devices are over the outermost ones that divide.
-    int64_t ofTensor = std::gcd(tp, groups), left = groups / ofTensor,
-            ofContext = ofTensor == tp ? std::gcd(cp, left) : 1;
-    if (left % cp != 0 && ofContext != left)
-      return op.emitOpError("has ")
-             << left << " key heads on each device of tp and " << cp
-             << " devices of cp, expected one to be a multiple of the other, "
-                "as Ulysses needs; nearest: cp="
-             << nearestDivisors(left, cp);
+    int64_t ofTensor = std::gcd(tp, groups),
+            ofContext = ofTensor == tp ? std::gcd(cp, groups / ofTensor) : 1;
     SmallVector<dist::AxisAttr> ofQueries = part("tp", tp),
                                 ofKeys = part("tp", ofTensor),
                                 sequence = part("cp", cp);

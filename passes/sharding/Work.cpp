@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "passes/sharding/Work.h"
 #include "dialects/NN/NN.h"
 #include "passes/sharding/Explain.h"
 #include "llvm/ADT/MapVector.h"
@@ -39,6 +40,22 @@ static int64_t placeOf(dist::MeshOp mesh, int64_t device,
     place = place * size + device / stride % size;
   }
   return place;
+}
+
+double sharding::countPairs(int64_t queries, int64_t keys, int64_t first,
+                            bool causal, std::optional<int64_t> window) {
+  double pairs = 0;
+  for (int64_t i = 0; i < queries; ++i) {
+    int64_t at = first + i, low = 0, high = keys - 1;
+    if (causal)
+      high = std::min(high, at);
+    if (window) {
+      low = std::max(low, at - *window + 1);
+      high = std::min(high, at + *window - 1);
+    }
+    pairs += static_cast<double>(std::max<int64_t>(high - low + 1, 0));
+  }
+  return pairs;
 }
 
 namespace {
@@ -91,24 +108,6 @@ struct Evaluator {
   }
 };
 
-/// The pairs of a query and a key that it sees, where the first query stands at
-/// `first`.
-double countPairs(int64_t queries, int64_t keys, int64_t first, bool causal,
-                  std::optional<int64_t> window) {
-  double pairs = 0;
-  for (int64_t i = 0; i < queries; ++i) {
-    int64_t at = first + i, low = 0, high = keys - 1;
-    if (causal)
-      high = std::min(high, at);
-    if (window) {
-      low = std::max(low, at - *window + 1);
-      high = std::min(high, at + *window - 1);
-    }
-    pairs += static_cast<double>(std::max<int64_t>(high - low + 1, 0));
-  }
-  return pairs;
-}
-
 /// The attention of an entry, and how often each runs.
 struct Attention {
   llvm::MapVector<Operation *, int64_t> times;
@@ -133,6 +132,13 @@ struct Attention {
 };
 } // namespace
 
+llvm::MapVector<Operation *, int64_t>
+sharding::attentionOf(func::FuncOp entry) {
+  Attention attention;
+  attention.visit(entry.front(), 1);
+  return std::move(attention.times);
+}
+
 /// Adds what each device does for one op; false where that is not known.
 template <typename Op>
 static bool addWork(Op op, double perPair, int64_t times, dist::MeshOp mesh,
@@ -150,8 +156,8 @@ static bool addWork(Op op, double perPair, int64_t times, dist::MeshOp mesh,
     }
     auto [it, isNew] = known.try_emplace(first);
     if (isNew)
-      it->second =
-          countPairs(q[1], k[1], first, op.getCausal(), op.getWindow());
+      it->second = sharding::countPairs(q[1], k[1], first, op.getCausal(),
+                                        op.getWindow());
     sum += it->second * perPair * static_cast<double>(q[0] * q[2] * times);
   }
   return true;
@@ -161,13 +167,11 @@ std::vector<double> sharding::countAttention(func::FuncOp entry) {
   dist::MeshOp mesh = dist::getMesh(entry->getParentOfType<ModuleOp>());
   if (!mesh)
     return {};
-  Attention attention;
-  attention.visit(entry.front(), 1);
   std::vector<double> flops(mesh.getNumDevices());
   bool anyPosition = false;
-  for (auto &entry : attention.times) {
-    Operation *op = entry.first;
-    int64_t times = entry.second;
+  for (auto &found : attentionOf(entry)) {
+    Operation *op = found.first;
+    int64_t times = found.second;
     auto width = [&](unsigned i) {
       return static_cast<double>(typeOf(op->getOperand(i)).getShape().back());
     };

@@ -38,6 +38,8 @@ MODELS = {
     "deep": ["gpt", "--layers=8", "--hidden=16", "--heads=2", "--seq=8", "--vocab=32"],
     "deep-llama": ["llama", "--layers=8", "--hidden=16", "--heads=2", "--kv-heads=1", "--ffn=24",
                    "--seq=8", "--vocab=32"],
+    "mixtral": ["mixtral", "--layers=4", "--hidden=16", "--heads=4", "--kv-heads=2", "--ffn=24",
+                "--seq=16", "--vocab=32", "--experts=4", "--balance-loss=0.02"],
     # The layers of the second stage, and no more, are not trained.
     "gpt-frozen": ["gpt", "--layers=4", "--hidden=32", "--heads=4", "--seq=16", "--vocab=64"],
 }
@@ -92,6 +94,8 @@ CASES = [
     ("gpt-frozen", 4, "pp=2 --microbatches=4 --pipeline=1f1b"),
     # Stages of the embedding alone and of the head alone.
     ("gpt", 2, "pp=3 --microbatches=2 --stage-layout=e|l*4|h --pipeline=1f1b"),
+    ("llama", 2, "pp=2,cp=2 --context=zigzag --microbatches=2 --pipeline=zb-h1"),
+    ("mixtral", 4, "pp=2,dp=2,ep=2 --expert-rows=exact --microbatches=2 --pipeline=1f1b"),
 ]
 # With the other axes and what else makes a step.
 PRODUCTS = [
@@ -116,6 +120,18 @@ PRODUCTS = [
     ("staged", 8, "pp=3,dp=2 --microbatches=4 --pipeline=1f1b --zero=1"),
     ("gpt", 4, "pp=3,dp=2 --microbatches=2 --stage-layout=e|l*4|h --pipeline=zb-h1 --zero=2"),
     ("gpt", 5, "pp=2,dp=2 --microbatches=5 --pipeline=1f1b --zero=1"),
+    ("gpt", 4, "pp=2,cp=2 --microbatches=2 --pipeline=1f1b --zero=1"),
+    ("llama", 2, "pp=2,cp=2,tp=2 --context=ring --microbatches=2 --pipeline=interleaved"
+                 " --sequence-parallel"),
+    ("llama", 4, "pp=2,dp=2,cp=2 --context=ulysses --microbatches=2 --pipeline=zbv --zero=3"),
+    ("gpt-untied", 6, "pp=3,dp=2,cp=2 --context=zigzag --microbatches=3 --pipeline=greedy"
+                      " --chunks=1 --zero=2"),
+    ("gpt-dropout", 2, "pp=2,cp=2 --context=zigzag --microbatches=2 --pipeline=1f1b"
+                       " --recompute=full"),
+    ("mixtral", 4, "pp=2,dp=2,ep=2 --microbatches=2 --pipeline=zb-h1 --zero=1"),
+    ("mixtral", 4, "pp=2,dp=2,cp=2,ep=4 --microbatches=2 --pipeline=1f1b"),
+    ("mixtral", 4, "pp=2,dp=2,tp=2,ep=2 --expert-rows=exact --microbatches=2"
+                   " --pipeline=interleaved --zero=3"),
 ]
 
 

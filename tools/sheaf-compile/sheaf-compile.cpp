@@ -148,7 +148,7 @@ static cl::opt<std::string>
                      "devices of cp: gather (default), all at once; ring, from "
                      "neighbour to neighbour; zigzag, the same with equal work "
                      "for causal attention; ulysses, whole sequences of some "
-                     "heads"),
+                     "heads; auto, which of them takes the least time"),
             cl::init("gather"), cl::cat(category));
 static cl::opt<std::string>
     explain("explain", cl::ValueOptional,
@@ -318,12 +318,6 @@ static bool parseMesh(llvm::StringRef text, sheaf::CompileOptions &options) {
     auto it = sizes.find(axis.str());
     return it == sizes.end() ? 1 : it->second;
   };
-  if (sizeOf("pp") > 1 && sizeOf("cp") > 1)
-    return fail("--mesh has pp=" + llvm::Twine(sizeOf("pp")) +
-                " and cp=" + llvm::Twine(sizeOf("cp")) +
-                ", which do not work together yet, expected one of them to "
-                "be 1"),
-           false;
   options.isMeshGiven = !sizes.empty();
   options.isPipelineOfOne = sizes.count("pp") && sizeOf("pp") == 1;
   for (llvm::StringRef axis : order)
@@ -434,9 +428,10 @@ int main(int argc, char **argv) {
                 ", expected fp32; the types of the model's tensors are kept");
   if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;
-  if (!llvm::is_contained({"gather", "ring", "zigzag", "ulysses"}, context))
+  if (!llvm::is_contained({"gather", "ring", "zigzag", "ulysses", "auto"},
+                          context))
     return fail(llvm::Twine("unknown --context=") + context +
-                ", expected gather, ring, zigzag or ulysses");
+                ", expected gather, ring, zigzag, ulysses or auto");
   if (context.getNumOccurrences() && !options.isMeshGiven)
     return fail("--context tells how devices of cp share a sequence: expected "
                 "--mesh, too, such as --mesh=cp=2");
