@@ -42,12 +42,15 @@ STRATEGIES = ["dp=2 --zero=1", "dp=2,ep=2", "dp=4,ep=2 --zero=1 --microbatches=2
               "dp=2,cp=2,ep=4 --zero=3 --expert-rows=exact",
               "dp=4,cp=2,ep=4 --recompute=full --expert-rows=exact",
               "dp=2,cp=2,tp=2,ep=2 --zero=1 --sequence-parallel",
-              "dp=2,ep=2 --expert-rows=exact", "cp=3 --zero=1"]
+              "dp=2,ep=2 --expert-rows=exact", "cp=3 --zero=1",
+              "cp=2,ep=2 --context=zigzag", "dp=2,cp=2,ep=4 --context=ring --zero=1",
+              "dp=2,cp=2,ep=4 --context=zigzag --zero=3 --expert-rows=exact --microbatches=2",
+              "dp=2,cp=2,ep=2 --context=ulysses --expert-rows=exact"]
 FEW = [("mixtral", 0), ("mixtral", 1), ("capacity", 2), ("mixtral", 3), ("deepseek", 4),
        ("deepseek", 5), ("capacity", 6), ("deepseek", 7), ("capacity", 8), ("deepseek", 9),
        ("capacity", 10), ("mixtral", 11), ("deepseek", 12), ("capacity", 13), ("mixtral", 14),
        ("mixtral", 15), ("mixtral", 16), ("one", 16), ("all", 12),
-       ("capacity", 17)]
+       ("capacity", 17), ("capacity", 18), ("deepseek", 19), ("capacity", 20), ("mixtral", 21)]
 MPI_CASES = [("capacity", 8), ("mixtral", 16)]
 SGD = ["--optimizer=sgd", "--lr=0.03", "--momentum=0", "--clip=0"]
 

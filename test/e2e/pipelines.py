@@ -135,6 +135,11 @@ PRODUCTS = [
 ]
 
 
+def ranks_of(sizes):
+    """How many ranks a mesh has: ep is a part of its other axes."""
+    return math.prod(size for axis, size in sizes.items() if axis != "ep")
+
+
 # Parts of these have nothing to do in some stages.
 IDLE = ("staged", "gpt-frozen", "e|")
 
@@ -176,7 +181,7 @@ def check_order(session, trace, plan, strategy, title, steps, is_partial):
         events = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
     events.sort(key=lambda event: event["ts"])
     sizes = sizes_of(strategy)
-    ranks = math.prod(sizes.values())
+    ranks = ranks_of(sizes)
     actions = collections.defaultdict(list)
     ends = {"send": collections.defaultdict(list), "receive": collections.defaultdict(list)}
     for event in events:
@@ -213,7 +218,7 @@ def check(session, model, batch, strategy, bases, mpi, counts):
     artifact, train, numbers = parallel.check(session, name, strategy, bases)
     title = f"{model}, {strategy}"
     sizes = sizes_of(strategy)
-    ranks = math.prod(sizes.values())
+    ranks = ranks_of(sizes)
     runs_mpi = mpi and 1 < ranks <= 4
     if sizes["pp"] > 1:
         trace = session.path("trace.json")
