@@ -173,13 +173,9 @@ ContextChoice sharding::chooseContext(func::FuncOp loss, int64_t microbatches,
       continue;
     auto query = cast<RankedTensorType>(attention.getQuery().getType()),
          key = cast<RankedTensorType>(attention.getKey().getType());
-    bool divides = query.getDimSize(1) % (2 * mesh.context) == 0;
     std::string noRing;
     if (attention.getBias())
       noRing = "has a bias of its scores, which does not go round";
-    else if (attention.getKeyDocuments() && !attention.getCausal() && !divides)
-      noRing = "compares documents and is not causal, over a sequence of " +
-               std::to_string(query.getDimSize(1)) + " that cp does not divide";
     if (ring.whyNot.empty())
       ring.whyNot = zigzag.whyNot = noRing;
     if (ulysses.whyNot.empty())

@@ -1088,10 +1088,7 @@ private:
       for (int i = 0; i < 3; ++i)
         ring.partial[i] = dist::getPartial(plan.getResharder().localType(
             tensorOf(op->getResult(i)), made[i], own.kinds[i]));
-    FailureOr<SmallVector<Value>> built = buildRing(builder, op, given, ring);
-    if (failed(built))
-      return failure();
-    results = std::move(*built);
+    results = buildRing(builder, op, given, ring);
     return success();
   }
 

@@ -84,15 +84,7 @@ protected:
     return !op.getWindow() || nearest < static_cast<int64_t>(*op.getWindow());
   }
 
-  LogicalResult init() {
-    if (needsMask() && documents)
-      return op.emitOpError("compares documents and is not causal, over a "
-                            "sequence of ")
-             << ring.length << " that its " << ring.devices
-             << " devices do not divide; keys that go round have padding then "
-                "that nothing tells from a document; expected causal, a "
-                "multiple of "
-             << ring.devices * chunks << ", or --context=gather";
+  void init() {
     for (int64_t step = 0; step < ring.devices; ++step) {
       SmallVector<Pair> &pairs = steps.emplace_back();
       for (int64_t q = 0; q < chunks; ++q)
@@ -109,7 +101,6 @@ protected:
     Value index =
         dist::AxisIndexOp::create(emit.builder, emit.loc, i32, ring.axes);
     device = emit.reshape(index, {1});
-    return success();
   }
 
   /// A number that depends on the device, tensor<i32>.
@@ -150,22 +141,30 @@ protected:
            (!op.getCausal() || firstPosition);
   }
 
+  /// Of keys behind the end, where they have to be masked; no query has it.
+  static constexpr double kNoDocument = std::numeric_limits<int32_t>::min();
+
+  /// Documents, none of which is `kNoDocument`.
+  Value documentsOf(Value given, int64_t chunk) {
+    Value own = chunkOf(given, chunk);
+    return needsMask()
+               ? emit.make<nn::MaxOp>(own, emit.scalar(own, kNoDocument + 1))
+               : own;
+  }
   /// The documents of a chunk of queries; where keys have to be masked, 0.
   Value queryDocumentsOf(int64_t chunk) {
     if (queryDocuments)
-      return chunkOf(queryDocuments, chunk);
+      return documentsOf(queryDocuments, chunk);
     if (!needsMask())
       return {};
     auto type = RankedTensorType::get({typeOf(query).getDimSize(0), ring.part},
                                       emit.builder.getI32Type());
     return emit.constant(type, 0);
   }
-  /// Those of a chunk of keys; behind the end 1.
+  /// Those of a chunk of keys.
   Value keyDocumentsOf(int64_t step, int64_t chunk, Value travelling) {
-    if (travelling)
-      return chunkOf(travelling, chunk);
     if (!needsMask())
-      return {};
+      return chunkOf(travelling, chunk);
     Value count = perDevice([&](int64_t device) {
       int64_t first = begin(owner(device, step), chunk);
       return std::clamp<int64_t>(ring.length - first, 0, ring.part);
@@ -174,11 +173,12 @@ protected:
         emit.builder, emit.loc,
         RankedTensorType::get({ring.part}, emit.builder.getI32Type()),
         emit.builder.getI64IntegerAttr(0));
-    Value behind = emit.cast(emit.compare(nn::Predicate::GE, place, count),
-                             emit.builder.getI32Type());
     auto type = RankedTensorType::get({typeOf(key).getDimSize(0), ring.part},
                                       emit.builder.getI32Type());
-    return emit.add(emit.constant(type, 0), behind);
+    Value own =
+        travelling ? documentsOf(travelling, chunk) : emit.constant(type, 0);
+    return emit.select(emit.compare(nn::Predicate::GE, place, count),
+                       emit.scalar(own, kNoDocument), own);
   }
 
   //===--------------------------------------------------------------------===//
@@ -246,9 +246,8 @@ public:
                  const Ring &ring)
       : RingBuilder(builder, op, local, ring, /*firstOptional=*/3) {}
 
-  FailureOr<SmallVector<Value>> build() {
-    if (failed(init()))
-      return failure();
+  SmallVector<Value> build() {
+    init();
     RankedTensorType type = resultType();
     auto statistics =
         RankedTensorType::get(type.getShape().drop_back(),
@@ -329,9 +328,8 @@ public:
               partial(1, chunkType(typeOf(key))),
               partial(2, chunkType(typeOf(value)))} {}
 
-  FailureOr<SmallVector<Value>> build() {
-    if (failed(init()))
-      return failure();
+  SmallVector<Value> build() {
+    init();
     Value result = operand(3), lse = operand(4), grad = operand(5),
           lseGrad = operand(6);
     SmallVector<Value> ofQuery(chunks);
@@ -397,16 +395,15 @@ private:
 };
 } // namespace
 
-FailureOr<SmallVector<Value>> sharding::buildRing(OpBuilder &builder,
-                                                  nn::AttentionOp op,
-                                                  ArrayRef<Value> operands,
-                                                  const Ring &ring) {
+SmallVector<Value> sharding::buildRing(OpBuilder &builder, nn::AttentionOp op,
+                                       ArrayRef<Value> operands,
+                                       const Ring &ring) {
   return ForwardBuilder(builder, op, operands, ring).build();
 }
 
-FailureOr<SmallVector<Value>> sharding::buildRing(OpBuilder &builder,
-                                                  nn::AttentionGradOp op,
-                                                  ArrayRef<Value> operands,
-                                                  const Ring &ring) {
+SmallVector<Value> sharding::buildRing(OpBuilder &builder,
+                                       nn::AttentionGradOp op,
+                                       ArrayRef<Value> operands,
+                                       const Ring &ring) {
   return GradientBuilder(builder, op, operands, ring).build();
 }

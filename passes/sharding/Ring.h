@@ -37,11 +37,11 @@ struct Ring {
 /// The local results of attention on local operands. A pair of chunks of which
 /// no query sees a key on any device costs nothing, and a block that nobody
 /// looks at any more is not handed on. No bias.
-mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+llvm::SmallVector<mlir::Value>
 buildRing(mlir::OpBuilder &builder, nn::AttentionOp op,
           llvm::ArrayRef<mlir::Value> operands, const Ring &ring);
 /// The same of its gradient.
-mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+llvm::SmallVector<mlir::Value>
 buildRing(mlir::OpBuilder &builder, nn::AttentionGradOp op,
           llvm::ArrayRef<mlir::Value> operands, const Ring &ring);
 

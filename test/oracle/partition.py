@@ -37,10 +37,10 @@ class Whole(Module):
         return operands if op.name == "dist.constraint" else super().execute(op, operands, values)
 
 
-def make_step(bin_dir, model, microbatches=1, optimizer="adamw", options=()):
-    """The step of a model as IR; `model` are the arguments of sheaf-model, `options` more of
-    sheaf-compile."""
-    text = run(f"{bin_dir}/sheaf-model", *model)
+def make_step(bin_dir, model, microbatches=1, optimizer="adamw", options=(), edit=lambda text: text):
+    """The step of a model as IR; `model` are the arguments of sheaf-model, whose text `edit`
+    changes, `options` more of sheaf-compile."""
+    text = edit(run(f"{bin_dir}/sheaf-model", *model))
     return run(f"{bin_dir}/sheaf-compile", "-", "--emit=step", f"--microbatches={microbatches}",
                f"--optimizer={optimizer}", *options, stdin=text)
 

@@ -13,17 +13,6 @@ func.func @bias(%q: tensor<1x4x1x4xf32> {dist.sharding = #dist.sharding<[{}, {"c
 
 // -----
 
-dist.mesh @mesh ["cp" = 2]
-func.func @documents(%q: tensor<1x5x1x4xf32> {dist.sharding = #dist.sharding<[{}, {"cp"}, {}, {}]>},
-                     %d: tensor<1x5xi32> {dist.sharding = #dist.sharding<[{}, {"cp"}]>}) -> tensor<1x5x1x4xf32> {
-  // expected-error@+1 {{compares documents and is not causal, over a sequence of 5 that its 2 devices do not divide; keys that go round have padding then that nothing tells from a document; expected causal, a multiple of 2, or --context=gather}}
-  %y = nn.attention %q, %q, %q documents %d, %d {dist.shardings = [#dist.sharding<[{}, {"cp"}, {}, {}]>]}
-    : (tensor<1x5x1x4xf32>, tensor<1x5x1x4xf32>, tensor<1x5x1x4xf32>, tensor<1x5xi32>, tensor<1x5xi32>) -> tensor<1x5x1x4xf32>
-  return %y : tensor<1x5x1x4xf32>
-}
-
-// -----
-
 // As many chunks as the devices have, two each.
 dist.mesh @mesh ["cp" = 2]
 func.func private @chunks(%q: tensor<1x8x1x4xf32> {dist.sharding = #dist.sharding<[{}, {"cp"} zigzag 8, {}, {}]>}) -> tensor<1x8x1x4xf32> {
