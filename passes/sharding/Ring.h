@@ -37,13 +37,15 @@ struct Ring {
 /// The local results of attention on local operands. A pair of chunks of which
 /// no query sees a key on any device costs nothing, and a block that nobody
 /// looks at any more is not handed on. No bias.
-llvm::SmallVector<mlir::Value>
-buildRing(mlir::OpBuilder &builder, nn::AttentionOp op,
-          llvm::ArrayRef<mlir::Value> operands, const Ring &ring);
+llvm::SmallVector<mlir::Value> buildRing(mlir::OpBuilder &builder,
+                                         nn::AttentionOp op,
+                                         llvm::ArrayRef<mlir::Value> operands,
+                                         const Ring &ring);
 /// The same of its gradient.
-llvm::SmallVector<mlir::Value>
-buildRing(mlir::OpBuilder &builder, nn::AttentionGradOp op,
-          llvm::ArrayRef<mlir::Value> operands, const Ring &ring);
+llvm::SmallVector<mlir::Value> buildRing(mlir::OpBuilder &builder,
+                                         nn::AttentionGradOp op,
+                                         llvm::ArrayRef<mlir::Value> operands,
+                                         const Ring &ring);
 
 } // namespace sheaf::sharding
 

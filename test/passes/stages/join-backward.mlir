@@ -69,7 +69,7 @@ module attributes {exec.mesh = [["pp", 2]]} {
   // CHECK: call @stage0_forward({{.*}} {exec.action = "0F0"}
   // CHECK: call @stage0_forward({{.*}} {exec.action = "0F1"}
   // CHECK: call @stage0_weight_gradient({{.*}} {exec.action = "0B0"
-  // CHECK: call @stage0_weight_gradient({{.*}} {exec.action = "0B1"}
+  // CHECK: call @stage0_weight_gradient({{.*}} {exec.action = "0B1"
   // CHECK-LABEL: func.func @gradients_pp1(
   // CHECK: call @stage1_forward({{.*}} {exec.action = "1F0"}
   // CHECK: %[[B0:.*]]:3 = call @stage1_backward({{.*}}exec.action = "1B0"
