@@ -364,12 +364,16 @@ static std::string meshText(const CompileOptions &options) {
 }
 
 LogicalResult Compilation::chooseContext(bool isResumed) {
-  // A dump has what was chosen for the model.
-  if (auto chosen = module->getAttrOfType<StringAttr>(kContextAttr)) {
-    context = chosen.str();
-    return success();
-  }
   context = "gather";
+  // A dump has what was chosen for the model.
+  auto chosen = module->getAttrOfType<StringAttr>(kContextAttr);
+  if (isResumed && chosen) {
+    context = chosen.str();
+    if (!llvm::is_contained({"gather", "ring", "zigzag", "ulysses"}, context))
+      return module.emitError("has ")
+             << kContextAttr << " = " << chosen
+             << ", expected gather, ring, zigzag or ulysses";
+  }
   auto entry = module.lookupSymbol<func::FuncOp>(isModel ? "loss" : "step");
   dist::MeshOp declared = dist::getMesh(module);
   sharding::ContextMesh mesh;
@@ -448,12 +452,11 @@ LogicalResult Compilation::makeStep() {
     bool logits =
         static_cast<bool>(module.lookupSymbol<func::FuncOp>("logits"));
     // Experts on several devices: what is computed on them is, too.
-    std::string parts =
-        options.expertParallel > 1 && !options.reference
-            ? ",nn-bucket-experts{parts=" +
-                  std::to_string(options.expertParallel) +
-                  " room=" + std::to_string(options.expertRoom) + "}"
-            : "";
+    std::string parts;
+    if (options.expertParallel > 1 && !options.reference)
+      llvm::raw_string_ostream(parts)
+          << ",nn-bucket-experts{parts=" << options.expertParallel
+          << " room=" << llvm::format("%.17g", options.expertRoom) << "}";
     if (failed(runPasses("inline", "inline{default-pipeline=},symbol-dce" +
                                        parts + exchangePass())) ||
         failed(readStageMarks()) ||
@@ -1392,8 +1395,6 @@ LogicalResult Compilation::run(StringRef path) {
   if (failed(checkShardingOptions(floor)))
     return failure();
   context = options.context;
-  if (context == "auto" && failed(chooseContext(isResumed)))
-    return failure();
   if (context == "ulysses" && isTraining() && !isModel && !isResumed)
     return module.emitError("is a step already, whose backward keeps what "
                             "attention read; give --context=ulysses with the "
@@ -1423,10 +1424,14 @@ LogicalResult Compilation::run(StringRef path) {
       return module.emitError("cannot be written as bytecode");
     annotate();
   }
+  if (context == "auto" && failed(chooseContext(isResumed)))
+    return failure();
   if (isModel && failed(phases.at("model")))
     return failure();
-  if (options.emit == Floor::Model)
+  if (options.emit == Floor::Model) {
+    module->removeAttr(kContextAttr);
     return writeText(path);
+  }
   if (options.reference && floor <= Floor::Step) {
     bool isManual =
         module.walk([](dist::ManualOp) { return WalkResult::interrupt(); })
@@ -1439,8 +1444,10 @@ LogicalResult Compilation::run(StringRef path) {
   }
   if (floor <= Floor::Step && failed(makeStep()))
     return failure();
-  if (options.emit == Floor::Step)
+  if (options.emit == Floor::Step) {
+    module->removeAttr(kContextAttr);
     return writeText(path);
+  }
   bool isSchedule =
       options.emit >= Floor::Schedule && options.emit <= Floor::ScheduleIR;
   if (isSchedule && pipelinePlaces() < 2)

@@ -205,10 +205,20 @@ LogicalResult sheaf::dist::verifySharding(
     return emitError() << "has a sharding of " << sharding.getDims().size()
                        << " dimensions, its type " << tensor << " has "
                        << tensor.getRank();
-  for (auto [i, dim] : llvm::enumerate(sharding.getDims()))
+  for (auto [i, dim] : llvm::enumerate(sharding.getDims())) {
     if (dim.getBlocks() > 0 && tensor.getDimSize(i) % dim.getBlocks() != 0)
       return emitError() << "has " << dim.getBlocks() << " blocks in dimension "
                          << i << ", whose size is " << tensor.getDimSize(i);
+    // Places in an order are i32.
+    constexpr int64_t mostChunks = 1 << 20, mostPlaces = 1 << 30;
+    if (dim.getBlocks() < -mostChunks ||
+        (dim.getBlocks() < 0 && tensor.getDimSize(i) > mostPlaces))
+      return emitError() << "has " << -dim.getBlocks()
+                         << " chunks in zig-zag order in dimension " << i
+                         << ", whose size is " << tensor.getDimSize(i)
+                         << ", expected at most " << mostChunks
+                         << " chunks, and a size of at most " << mostPlaces;
+  }
   return verifyAxes(sharding.getAllAxes(), mesh, emitError);
 }
 

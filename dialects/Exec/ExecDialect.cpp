@@ -426,7 +426,8 @@ static LogicalResult verifyRows(Op op, ShapedType from, ShapedType to,
              << type << " by " << count
              << ", expected i32, one for each block, and blocks of equal sizes "
                 "on both sides";
-    if (count.getNumElements() / slices % group)
+    if (count.getNumElements() % slices ||
+        count.getNumElements() / slices % group)
       return op.emitOpError("cuts ")
              << count.getNumElements() << " blocks in " << slices
              << " slices for a group of " << group << ", expected a multiple";

@@ -152,12 +152,13 @@ struct ExecStartEarly : sheaf::impl::ExecStartEarlyBase<ExecStartEarly> {
     if (wanted.empty())
       wanted.insert(Transfer::Permute);
     SmallVector<CollectiveOp> collectives;
-    getOperation().walk([&](CollectiveOp collective) {
-      // The counts of rows are read when it starts.
-      if (wanted.contains(collective.getKind()) && !collective.isStarted() &&
-          collective.getRead().size() == 1)
-        collectives.push_back(collective);
-    });
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
+      function.walk([&](CollectiveOp collective) {
+        // The counts of rows are read when it starts.
+        if (wanted.contains(collective.getKind()) && !collective.isStarted() &&
+            collective.getRead().size() == 1)
+          collectives.push_back(collective);
+      });
     for (CollectiveOp collective : collectives)
       startEarly(collective);
   }

@@ -12,6 +12,7 @@
 #include "llvm/Support/FormatVariadic.h"
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <vector>
 
 using namespace mlir;
@@ -108,25 +109,40 @@ struct Evaluator {
   }
 };
 
-/// The attention of an entry, and how often each runs.
-struct Attention {
-  llvm::MapVector<Operation *, int64_t> times;
+/// The attention of functions, and how often a call of each runs it.
+class AttentionCounter {
+public:
+  using Counts = llvm::MapVector<Operation *, int64_t>;
+
+  const Counts &of(func::FuncOp function) {
+    std::unique_ptr<Counts> &known = counts[function];
+    if (!known) {
+      Counts own;
+      visit(function.front(), 1, own);
+      counts[function] = std::make_unique<Counts>(std::move(own));
+    }
+    return *counts[function];
+  }
+
+private:
+  std::map<Operation *, std::unique_ptr<Counts>> counts;
   SymbolTableCollection symbols;
 
-  void visit(Block &block, int64_t count) {
+  void visit(Block &block, int64_t times, Counts &own) {
     for (Operation &op : block) {
       if (isa<nn::AttentionOp, nn::AttentionGradOp>(op))
-        times[&op] += count;
+        own[&op] += times;
       if (auto call = dyn_cast<func::CallOp>(op)) {
         auto callee = symbols.lookupNearestSymbolFrom<func::FuncOp>(
             call, call.getCalleeAttr());
         if (callee && !callee.isExternal())
-          visit(callee.front(), count);
+          for (auto &[attention, count] : of(callee))
+            own[attention] += times * count;
       }
       auto loop = dyn_cast<nn::MicrobatchesOp>(op);
       for (Region &region : op.getRegions())
         for (Block &inner : region)
-          visit(inner, loop ? count * loop.getCount() : count);
+          visit(inner, loop ? times * loop.getCount() : times, own);
     }
   }
 };
@@ -134,9 +150,7 @@ struct Attention {
 
 llvm::MapVector<Operation *, int64_t>
 sharding::attentionOf(func::FuncOp entry) {
-  Attention attention;
-  attention.visit(entry.front(), 1);
-  return std::move(attention.times);
+  return AttentionCounter().of(entry);
 }
 
 /// Adds what each device does for one op; false where that is not known.

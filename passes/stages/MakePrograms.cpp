@@ -951,6 +951,9 @@ LogicalResult EntryPrograms::run() {
 // The pass
 //===----------------------------------------------------------------------===//
 
+/// So many fit every number that schedules count with.
+static constexpr int64_t kMostStages = 1 << 20;
+
 LogicalResult Programs::findCalls() {
   SymbolTable symbols(module);
   for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>())) {
@@ -976,6 +979,12 @@ LogicalResult Programs::findCalls() {
       if (call->getBlock() != entry.body) {
         call.emitOpError("calls a stage part outside of the loop over "
                          "microbatches, expected all in one block");
+        return WalkResult::interrupt();
+      }
+      if (stage.getInt() < 0 || stage.getInt() >= kMostStages) {
+        callee.emitOpError("has ")
+            << kStageAttr << " = " << stage.getInt() << ", expected 0 to "
+            << kMostStages - 1;
         return WalkResult::interrupt();
       }
       auto key = std::make_pair(stage.getInt(), partOf(part.getValue()));
@@ -1065,8 +1074,14 @@ LogicalResult Programs::prepare(const stages::ScheduleOptions &options) {
   auto make = [&]() -> llvm::Expected<Schedule> {
     if (options.name == "module") {
       auto text = module->getAttrOfType<StringAttr>(exec::kScheduleAttr);
-      return schedule::parseText(text ? text.getValue() : "",
-                                 exec::kScheduleAttr);
+      llvm::Expected<Schedule> read = schedule::parseText(
+          text ? text.getValue() : "", exec::kScheduleAttr);
+      if (!read)
+        return read;
+      if (llvm::Error error =
+              stages::checkSize(*read, exec::kScheduleAttr, places, count))
+        return error;
+      return read;
     }
     if (options.name != "greedy")
       return stages::makeSchedule(options.name, places,

@@ -39,6 +39,16 @@ static llvm::Expected<Schedule> parseIR(llvm::StringRef text,
   return std::move(read->schedule);
 }
 
+llvm::Error stages::checkSize(const Schedule &schedule, llvm::StringRef name,
+                              int32_t ranks, int32_t microbatches) {
+  if (schedule.size() == ranks && schedule.microbatches == microbatches)
+    return llvm::Error::success();
+  return llvm::createStringError(
+      "%s: is a schedule of %d ranks and %d microbatches, expected %d and %d",
+      name.str().c_str(), schedule.size(), schedule.microbatches, ranks,
+      microbatches);
+}
+
 llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
                                               int32_t ranks, int32_t chunks,
                                               int32_t microbatches) {
@@ -56,11 +66,8 @@ llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
                                        : parse((*file)->getBuffer(), name);
   if (!read)
     return read;
-  if (read->size() != ranks || read->microbatches != microbatches)
-    return llvm::createStringError(
-        "%s: is a schedule of %d ranks and %d microbatches, expected %d and %d",
-        name.str().c_str(), read->size(), read->microbatches, ranks,
-        microbatches);
+  if (llvm::Error error = checkSize(*read, name, ranks, microbatches))
+    return error;
   return read;
 }
 

@@ -14,6 +14,11 @@
 
 namespace sheaf::stages {
 
+/// An error in the name of `name` where a schedule is not of so many ranks and
+/// microbatches.
+llvm::Error checkSize(const schedule::Schedule &schedule, llvm::StringRef name,
+                      int32_t ranks, int32_t microbatches);
+
 /// The compute actions of a schedule: one of the known recipes by its name, or
 /// what the file behind `file:` has, be it text, CSV or IR of `pipe`. The error
 /// says what is wrong with it.

@@ -164,6 +164,15 @@ int64_t Communicator::Transfer::bytesOfRows(const std::vector<int32_t> &rows,
   return sum * rowBytes();
 }
 
+void Communicator::checkRowsOf(const Transfer &transfer, int64_t index,
+                               int64_t block, int32_t sent) const {
+  if (int32_t expected = transfer.receivedRows[block]; sent != expected)
+    fail("ranks disagree: rank {} sends {} rows to block {} of rank {}, which "
+         "expects {}, in {}",
+         transfer.group->members[index], sent, block, rank, expected,
+         describe(transfer.collective));
+}
+
 std::pair<int64_t, int64_t> sheaf::ownedRange(int64_t elements, int64_t size,
                                               int64_t index) {
   auto border = [&](int64_t i) {
@@ -218,8 +227,6 @@ std::string Communicator::mismatch(const SheafCollective &mine,
               mine.elements == theirs.elements &&
               (!isReduction(mine) || mine.reduction == theirs.reduction) &&
               (mine.kind != SHEAF_BROADCAST || mine.peer == theirs.peer);
-  // The other side of an all-to-all is put together by the receiver alone, but
-  // what is cut must be cut alike.
   // What goes from one rank to another has one name at both ends.
   auto nameOf = [&](const SheafCollective &c) {
     bool isKnown =
@@ -227,6 +234,8 @@ std::string Communicator::mismatch(const SheafCollective &mine,
     return isKnown ? std::string_view((*names)[c.id]) : std::string_view();
   };
   same &= !isPair(mine) || nameOf(mine) == nameOf(theirs);
+  // The other side of an all-to-all is put together by the receiver alone, but
+  // what is cut must be cut alike.
   same &= mine.send_slices == theirs.send_slices || isPair(mine) ||
           (mine.kind != SHEAF_REDUCE_SCATTER && mine.kind != SHEAF_ALL_TO_ALL);
   same &= mine.blocks == theirs.blocks && mine.width == theirs.width;

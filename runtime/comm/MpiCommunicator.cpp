@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 // The C interface alone; the C++ one needs a library of its own.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -220,10 +221,13 @@ int64_t MpiCommunicator::bytesBetween(const Mine &mine, int from,
     return (end - begin) * elementBytes(mine);
   }
   case SHEAF_ALL_TO_ALL:
+    // Their numbers go in front of the rows.
     if (c.blocks != 0)
-      return from == mine.group->index
-                 ? mine.bytesOfRows(mine.sentRows, mine.blocksFor(to))
-                 : mine.bytesOfRows(mine.receivedRows, mine.blocksFrom(from));
+      return c.blocks / n * static_cast<int64_t>(sizeof(int32_t)) +
+             (from == mine.group->index
+                  ? mine.bytesOfRows(mine.sentRows, mine.blocksFor(to))
+                  : mine.bytesOfRows(mine.receivedRows,
+                                     mine.blocksFrom(from)));
     return bytes / n;
   case SHEAF_REDUCE_SCATTER:
     return bytes / n;
@@ -246,8 +250,8 @@ void MpiCommunicator::sendTo(Mine &mine, int member, Part part) {
   send(mine, std::move(out), data, bytes);
 }
 
-/// Sends the rows of each member's blocks, one block's after another's, and
-/// takes this rank's own. Who gets none gets an empty packet.
+/// Sends the numbers of rows of each member's blocks, then the rows, one block's
+/// after another's, and takes this rank's own.
 void MpiCommunicator::exchangeRows(Mine &mine) {
   int n = mine.group->size(), me = mine.group->index;
   int64_t block = mine.blockBytes(), row = mine.rowBytes();
@@ -260,6 +264,10 @@ void MpiCommunicator::exchangeRows(Mine &mine) {
     Part blocks = mine.blocksFor(m);
     char *to = out->packed.data();
     for (int64_t i = 0; i < blocks.run * blocks.slices; ++i) {
+      std::memcpy(to, &mine.sentRows[itemOf(blocks, i)], sizeof(int32_t));
+      to += sizeof(int32_t);
+    }
+    for (int64_t i = 0; i < blocks.run * blocks.slices; ++i) {
       int64_t at = itemOf(blocks, i), bytes = mine.sentRows[at] * row;
       copy(to, mine.send + at * block, bytes);
       to += bytes;
@@ -268,7 +276,9 @@ void MpiCommunicator::exchangeRows(Mine &mine) {
     int64_t bytes = static_cast<int64_t>(out->packed.size());
     send(mine, std::move(out), data, bytes);
   }
-  Part own = mine.blocksFor(me);
+  Part own = mine.blocksFor(me), here = mine.blocksFrom(me);
+  for (int64_t i = 0; i < own.run * own.slices; ++i)
+    checkRowsOf(mine, me, itemOf(here, i), mine.sentRows[itemOf(own, i)]);
   placeRows(mine, me,
             [&](int64_t i) { return mine.send + itemOf(own, i) * block; });
 }
@@ -424,10 +434,9 @@ void MpiCommunicator::look(Mine &mine, Incoming &in) {
     int64_t expected = bytesBetween(mine, in.member, mine.group->index);
     if (header.sequence != mine.sequence || header.bytes != expected)
       fail("ranks disagree: rank {} started {} as transfer {} of its group, "
-           "rank {} {} "
-           "with {} bytes for it as transfer {}",
+           "rank {} {} with {} bytes for it, expected {}, as transfer {}",
            rank, describe(c), mine.sequence, from, describe(header.collective),
-           header.bytes, header.sequence);
+           header.bytes, expected, header.sequence);
     in.known = true;
     if (header.bytes <= eagerBytes) {
       in.at = in.packet.data() + sizeof(header);
@@ -470,8 +479,14 @@ void MpiCommunicator::use(Mine &mine, Incoming &in) {
   int64_t bytes = bytesBetween(mine, in.member, mine.group->index);
   Part target = {0, bytes / size, bytes / size, 1};
   if (c.blocks != 0) {
-    int64_t begin = 0;
     Part blocks = mine.blocksFrom(in.member);
+    int64_t begin = 0;
+    for (int64_t i = 0; i < blocks.run * blocks.slices; ++i) {
+      int32_t sent;
+      std::memcpy(&sent, in.at + begin, sizeof(sent));
+      begin += sizeof(sent);
+      checkRowsOf(mine, in.member, itemOf(blocks, i), sent);
+    }
     placeRows(mine, in.member, [&](int64_t i) {
       const char *rows = in.at + begin;
       begin += mine.receivedRows[itemOf(blocks, i)] * mine.rowBytes();
@@ -601,17 +616,22 @@ void MpiCommunicator::sleep(uint32_t, const Transfer &transfer) {
   const Mine &mine = static_cast<const Mine &>(transfer);
   if (waitLimit > 0 && isLimited(transfer) &&
       Communicator::now() - waitBegin > waitLimit) {
-    std::vector<int> late, slow;
+    // Who has not started it; else with whom data are still on their way.
+    std::set<int> late, slow;
     for (const auto &in : mine.incoming)
       if (in && !in->used)
-        late.push_back(mine.group->members[in->member]);
+        (in->known ? slow : late).insert(mine.group->members[in->member]);
     for (const auto &out : mine.outgoing)
       if (!out->done)
-        slow.push_back(mine.group->members[out->member]);
+        slow.insert(mine.group->members[out->member]);
+    if (late.empty() && slow.empty())
+      for (int member : mine.group->members)
+        if (member != rank)
+          slow.insert(member);
     fail("rank {} has waited for {:g} s{} in {}, which rank {} has not {}",
          rank, waitLimit, standing(), describe(mine.collective),
          fmt::join(late.empty() ? slow : late, ", "),
-         late.empty() ? "taken" : "started");
+         late.empty() ? "finished" : "started");
   }
   if (now - idleSince < std::chrono::seconds(1))
     return;

@@ -294,15 +294,8 @@ void ThreadCommunicator::reduceInto(Mine &mine, char *target, int64_t begin,
 void ThreadCommunicator::pullRows(Mine &mine, int m) {
   const Slot &slot = mine.operation->slots[m];
   Part there = mine.blocksFor(mine.group->index), here = mine.blocksFrom(m);
-  for (int64_t i = 0; i < here.run * here.slices; ++i) {
-    int32_t sent = slot.rows[itemOf(there, i)],
-            expected = mine.receivedRows[itemOf(here, i)];
-    if (sent != expected)
-      fail("ranks disagree: rank {} sends {} rows to block {} of rank {}, "
-           "which expects {}, in {}",
-           mine.group->members[m], sent, itemOf(here, i), rank, expected,
-           describe(mine.collective));
-  }
+  for (int64_t i = 0; i < here.run * here.slices; ++i)
+    checkRowsOf(mine, m, itemOf(here, i), slot.rows[itemOf(there, i)]);
   placeRows(mine, m, [&](int64_t i) {
     return slot.send + itemOf(there, i) * mine.blockBytes();
   });

@@ -165,6 +165,8 @@ struct CpuFunctions {
       int64_t handle = device.communicator.startRows(
           *collective, buffers[0], static_cast<const int32_t *>(buffers[1]),
           static_cast<const int32_t *>(buffers[2]), buffers[3]);
+      if (device.profile)
+        device.profile->started(handle, *collective);
       if (device.gathered)
         device.gathered->start(
             *collective, buffers[0], buffers[3],

@@ -370,6 +370,8 @@ RunState Training::state() const {
 
 void Training::checkpoint() {
   saveCheckpoint(program, state(), options.checkpoint);
+  // The others wait for the root here, where nobody is told to hurry.
+  comm.barrier();
   saved = done;
 }
 
@@ -547,8 +549,10 @@ int Training::run() {
       fmt::print(stderr, "checkpoint saved in {}; go on with --resume\n",
                  options.checkpoint);
   }
-  if (!options.save.empty())
+  if (!options.save.empty()) {
     saveWeights(program, options.save);
+    comm.barrier();
+  }
   if (isRoot)
     finish(started);
   if (options.memoryReport && done > first)

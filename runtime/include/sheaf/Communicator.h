@@ -247,6 +247,10 @@ protected:
   /// Copies a part of `from` into a part of `to`, element for element.
   void copyPart(char *to, const Part &target, const char *from,
                 const Part &source, int64_t elementBytes);
+  /// Fails where member `index` sends another number of rows to a block than
+  /// this rank expects.
+  void checkRowsOf(const Transfer &transfer, int64_t index, int64_t block,
+                   int32_t sent) const;
   /// Puts the rows of what comes from member `index`, which start at
   /// `from(i)` for block i, into their blocks, and zeros behind them.
   template <typename From>

@@ -33,6 +33,19 @@ void failAs(const std::string &how) {
     int64_t count = c.rank == 5 ? 32 : 64;
     c.wait(c.start(over(c.mesh, {"dp"}, SHEAF_ALL_REDUCE, count), values.data(),
                    values.data()));
+  } else if (how == "rows") {
+    // As many rows in all, otherwise spread over the blocks.
+    SheafCollective exchange =
+        over(c.mesh, {"dp"}, SHEAF_ALL_TO_ALL, 2 * 2 * 4 * c.mesh.axes[0].size);
+    exchange.blocks = 2 * c.mesh.axes[0].size;
+    exchange.width = 4;
+    std::vector<int32_t> sent(exchange.blocks, 1), received(exchange.blocks, 1);
+    if (c.rank == 0)
+      for (int64_t i = 0; i < exchange.blocks; ++i)
+        sent[i] = i % 2 == 0 ? 2 : 0;
+    std::vector<float> into(values.size());
+    c.wait(c.startRows(exchange, values.data(), sent.data(), received.data(),
+                       into.data()));
   } else if (how == "ended" && c.rank != 1) {
     c.barrier();
   } else if (how == "kill") {

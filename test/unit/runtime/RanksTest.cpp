@@ -297,6 +297,7 @@ TEST(Mpi, FailuresTakeTheOthersDown) {
         << how;
   };
   expect("mismatch", "ranks disagree: rank ");
+  expect("rows", "ranks disagree: rank 0 sends ");
   expect("ended", "rank 1 has ended");
   expect("kill", "signal 9");
 }
