@@ -541,10 +541,10 @@ LogicalResult Compilation::makeDevice() {
       failed(runPasses(
           "collectives",
           "dist-optimize{bucket-bytes=" + Twine(options.bucketBytes) +
-              "},canonicalize," +
-              (options.expertRows == "exact" ? "dist-exchange-rows,cse," : "") +
               // They are counted one by one behind.
-              (pipelinePlaces() > 1 ? "cse," : "") + "dist-verify")))
+              "},canonicalize,cse," +
+              (options.expertRows == "exact" ? "dist-exchange-rows,cse," : "") +
+              "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   module->removeAttr(kContextAttr);

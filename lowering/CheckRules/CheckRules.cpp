@@ -324,11 +324,7 @@ private:
   /// The factor of the queries of attention whose keys can go round; -1 of
   /// others.
   int ringQueries() {
-    auto can = [](auto attention) {
-      return !attention.getBias() &&
-             (!attention.getQueryDocuments() ||
-              (attention.getCausal() && !attention.getFirstPosition()));
-    };
+    auto can = [](auto attention) { return !attention.getBias(); };
     auto attention = dyn_cast<nn::AttentionOp>(op);
     auto gradient = dyn_cast<nn::AttentionGradOp>(op);
     bool is = (attention && can(attention)) || (gradient && can(gradient));

@@ -54,6 +54,7 @@ public:
     groups = ceilDiv(key.getDimSize(2), mesh.tensor);
     width = query.getDimSize(3), valueWidth = value.getDimSize(3);
     elementBytes = (query.getElementTypeBitWidth() + 7) / 8;
+    hasDocuments = static_cast<bool>(op.getKeyDocuments());
   }
 
   void gather(ContextWay &way) const {
@@ -62,10 +63,12 @@ public:
     for (int64_t device = 0; device < c; ++device)
       most = std::max(most, pairs(part(1), length, device * part(1)));
     // Keys and values twice, and their gradients once.
+    double keys = (c - 1) * (block() + documentBytes()),
+           gradients = (c - 1) * block();
     add(way,
         compute(most, true) + compute(most, false) +
-            6 * move((c - 1) * block() / 2, c - 1),
-        3 * (c - 1) * block());
+            2 * move(keys, 2 * (c - 1)) + move(gradients, 2 * (c - 1)),
+        2 * keys + gradients);
   }
 
   void ring(ContextWay &way, bool zigzag) const {
@@ -91,18 +94,19 @@ public:
       steps.pop_back();
     double seconds = 0, bytes = 0;
     for (auto [step, most] : llvm::enumerate(steps)) {
-      bool isLast = step + 1 == steps.size();
       // Keys and values leave, and in the backward the gradients that came.
-      int64_t moved = isLast ? 0 : 1, gradients = step == 0 ? 0 : 1;
-      seconds += std::max(compute(most, true), moved * move(block(), 2));
-      seconds += std::max(compute(most, false),
-                          (moved + gradients) * move(block(), 2));
-      bytes += (2 * moved + gradients) * block();
+      double keys = step + 1 == steps.size()
+                        ? 0
+                        : block(chunks) + documentBytes(chunks),
+             gradients = step == 0 ? 0 : block(chunks);
+      seconds += std::max(compute(most, true), move(keys, 2));
+      seconds += std::max(compute(most, false), move(keys + gradients, 4));
+      bytes += 2 * keys + gradients;
     }
     if (steps.size() > 1) {
       // And home.
-      seconds += move(block(), 2);
-      bytes += block();
+      seconds += move(block(chunks), 2);
+      bytes += block(chunks);
     }
     add(way, seconds, bytes);
   }
@@ -131,7 +135,7 @@ public:
 private:
   const ContextMesh &mesh;
   int64_t times;
-  bool causal;
+  bool causal, hasDocuments;
   std::optional<int64_t> window;
   int64_t length, samples, heads, groups, width, valueWidth, elementBytes;
 
@@ -140,10 +144,16 @@ private:
   int64_t part(int64_t chunks) const {
     return ceilDiv(length, mesh.context * chunks);
   }
-  /// Bytes of a device's keys and values.
-  double block() const {
-    return static_cast<double>(samples * part(1) * groups *
+  /// Bytes of a device's keys and values, cut in so many chunks.
+  double block(int64_t chunks = 1) const {
+    return static_cast<double>(samples * chunks * part(chunks) * groups *
                                (width + valueWidth) * elementBytes);
+  }
+  /// Of the documents of its keys.
+  double documentBytes(int64_t chunks = 1) const {
+    return hasDocuments
+               ? static_cast<double>(samples * chunks * part(chunks) * 4)
+               : 0;
   }
   double pairs(int64_t queries, int64_t keys, int64_t first) const {
     return countPairs(queries, keys, first, causal, window);
@@ -154,7 +164,9 @@ private:
     return pairs * samples * heads * perPair / mesh.flopsPerSecond;
   }
   double move(double bytes, int64_t messages) const {
-    return bytes / mesh.link.bandwidth + messages * mesh.link.latency;
+    return bytes == 0
+               ? 0
+               : bytes / mesh.link.bandwidth + messages * mesh.link.latency;
   }
   void add(ContextWay &way, double seconds, double bytes) const {
     way.seconds += times * seconds;
@@ -173,6 +185,9 @@ ContextChoice sharding::chooseContext(func::FuncOp loss, int64_t microbatches,
       continue;
     auto query = cast<RankedTensorType>(attention.getQuery().getType()),
          key = cast<RankedTensorType>(attention.getKey().getType());
+    // Keys of another sequence are gathered in any case.
+    if (query.getDimSize(1) != key.getDimSize(1) || query.getDimSize(1) == 1)
+      continue;
     std::string noRing;
     if (attention.getBias())
       noRing = "has a bias of its scores, which does not go round";

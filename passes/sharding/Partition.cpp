@@ -1012,7 +1012,7 @@ private:
       return op.emitOpError(
           "has queries in zig-zag order, which stand at two places of the "
           "sequence; expected keys that go round "
-          "(dist-partition=context=ring), "
+          "(dist-partition{context=ring}), "
           "and for that as many keys as queries and no bias");
     Value begin = beginOf(op.getLoc(), own, expandedFactor(own));
     SmallVector<Value> given(operands);
@@ -1037,7 +1037,11 @@ private:
     Value bias = attention  ? attention.getBias()
                  : gradient ? gradient.getBias()
                             : Value();
-    if (!keysGoRound || !bias || own.operands[0].dims[1].axes.empty())
+    bool isSelf = llvm::any_of(own.rule.factors, [](const nn::Factor &factor) {
+      return factor.expansion == "ring";
+    });
+    if (!keysGoRound || !bias || !isSelf ||
+        own.operands[0].dims[1].axes.empty())
       return success();
     return op->emitOpError("has a bias, of which each query has a value for "
                            "each key, so keys cannot go round; expected no "

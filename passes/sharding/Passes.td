@@ -10,8 +10,8 @@ def DistExchangeHeads : Pass<"dist-exchange-heads", "::mlir::ModuleOp"> {
   let description = [{
     Ulysses (Jacobs et al. 2023): where the sequence is sharded over `cp`, attention gets
     whole sequences of a part of the heads, and gives back all heads of a part of the
-    sequence. Constraints on its query, key, value and result say so; an exchange follows
-    from each. Runs on a model, before it is differentiated, so that the backward keeps
+    sequence. Two constraints on each of its query, key, value and result say so, for both
+    sides of the exchange, so that its gradient is one, too. Runs on a model, before it is differentiated, so that the backward keeps
     what was exchanged. Key heads that are fewer than the devices are on several of them.
     Declares the mesh, if the module has none. Requires that the devices of `tp` and `cp`
     together divide the query heads.
@@ -30,11 +30,14 @@ def DistExchangeHeads : Pass<"dist-exchange-heads", "::mlir::ModuleOp"> {
     ```mlir
     dist.mesh @mesh ["cp" = 2 memory]
     func.func @f(%q: tensor<2x8x4x16xf32>, %k: tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32> {
-      %a = dist.constraint %q <[{}, {}, {"cp"}, {} ]> : tensor<2x8x4x16xf32>
-      %b = dist.constraint %k <[{}, {}, {"cp"}, {} ]> : tensor<2x8x2x16xf32>
-      %y = nn.attention %a, %b, %b causal : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32>
-      %z = dist.constraint %y <[{}, {"cp"}, {}, {} ]> : tensor<2x8x4x16xf32>
-      return %z : tensor<2x8x4x16xf32>
+      %a = dist.constraint %q <[{}, {"cp"}, {}, {} ]> : tensor<2x8x4x16xf32>
+      %b = dist.constraint %a <[{}, {}, {"cp"}, {} ]> : tensor<2x8x4x16xf32>
+      %c = dist.constraint %k <[{}, {"cp"}, {}, {} ]> : tensor<2x8x2x16xf32>
+      %d = dist.constraint %c <[{}, {}, {"cp"}, {} ]> : tensor<2x8x2x16xf32>
+      %y = nn.attention %b, %d, %d causal : (tensor<2x8x4x16xf32>, tensor<2x8x2x16xf32>, tensor<2x8x2x16xf32>) -> tensor<2x8x4x16xf32>
+      %z = dist.constraint %y <[{}, {}, {"cp"}, {} ]> : tensor<2x8x4x16xf32>
+      %r = dist.constraint %z <[{}, {"cp"}, {}, {} ]> : tensor<2x8x4x16xf32>
+      return %r : tensor<2x8x4x16xf32>
     }
     ```
   }];

@@ -27,7 +27,7 @@ func.func private @chunks(%q: tensor<1x8x1x4xf32> {dist.sharding = #dist.shardin
 // Queries that are a part of the keys' sequence have no keys that go round.
 dist.mesh @mesh ["cp" = 2]
 func.func private @parts(%q: tensor<1x4x1x4xf32> {dist.sharding = #dist.sharding<[{}, {"cp"} zigzag 4, {}, {}]>}, %k: tensor<1x8x1x4xf32>) -> tensor<1x4x1x4xf32> {
-  // expected-error@+1 {{has queries in zig-zag order, which stand at two places of the sequence; expected keys that go round (dist-partition=context=ring), and for that as many keys as queries and no bias}}
+  // expected-error@+1 {{has queries in zig-zag order, which stand at two places of the sequence; expected keys that go round (dist-partition{context=ring}), and for that as many keys as queries and no bias}}
   %y = nn.attention %q, %k, %k causal {dist.shardings = [#dist.sharding<[{}, {"cp"} zigzag 4, {}, {}]>]}
     : (tensor<1x4x1x4xf32>, tensor<1x8x1x4xf32>, tensor<1x8x1x4xf32>) -> tensor<1x4x1x4xf32>
   return %y : tensor<1x4x1x4xf32>
