@@ -397,6 +397,7 @@ LogicalResult Compilation::chooseContext(bool isResumed) {
   mesh.data = sizeOf("dp"), mesh.context = sizeOf("cp");
   mesh.tensor = sizeOf("tp");
   mesh.flopsPerSecond = sharding::attentionSpeed(link);
+  mesh.recomputes = options.recompute == "full";
   if (isResumed || !entry || entry.isExternal() || mesh.context == 1)
     return success();
   int64_t microbatches = isModel ? options.microbatches : 1;
@@ -1453,8 +1454,10 @@ LogicalResult Compilation::run(StringRef path) {
   if (isSchedule && pipelinePlaces() < 2)
     return module.emitError("has no pipeline to schedule, expected --mesh "
                             "with pp, such as --mesh=pp=2");
-  // Costs and transfers are those of a device; recipes are known here.
+  // Costs and transfers are those of a device, by which a file is checked, too;
+  // recipes are known here.
   bool needsDevice = options.pipeline == "greedy" ||
+                     StringRef(options.pipeline).starts_with("file:") ||
                      options.emit == Floor::ScheduleCSVComm ||
                      options.emit == Floor::ScheduleIR;
   if (isSchedule && !needsDevice) {

@@ -12,8 +12,8 @@ def ExecStartEarly : Pass<"exec-start-early", "::mlir::ModuleOp"> {
     transfer, so that those of a communicator keep their order on each rank. A
     collective that nothing could go on beside stays as it is.
 
-    Requires: no op between is hidden in a call that the block does not show (calls
-    access what their operands say). Ensures: the same numbers; each started transfer
+    Requires: calls access what their operands say. A function whose buffers are placed
+    stays as it is. Ensures: the same numbers; each started transfer
     is waited for once, in the same block.
 
     Before:

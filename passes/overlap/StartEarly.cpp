@@ -12,11 +12,26 @@ using namespace mlir;
 using namespace sheaf;
 using namespace sheaf::exec;
 
-/// Whether two buffers may share bytes. Arguments of a function may be one
-/// buffer: an accumulator is read and written.
+/// Whether a buffer is an argument of a function.
+static bool isArgument(Value root) {
+  auto argument = dyn_cast<BlockArgument>(root);
+  return argument && argument.getOwner()->isEntryBlock() &&
+         isa<func::FuncOp>(argument.getOwner()->getParentOp());
+}
+
+/// Whether two buffers may share bytes: views of one buffer, and two arguments
+/// of a function, which may be one (an accumulator is read and written). What
+/// is neither may be anything.
 static bool mayAlias(Value a, Value b) {
   a = getRootBuffer(a), b = getRootBuffer(b);
-  return a == b || (isa<BlockArgument>(a) && isa<BlockArgument>(b));
+  if (a == b)
+    return true;
+  auto isBuffer = [](Value root) {
+    return static_cast<bool>(root.getDefiningOp<BufferOp>());
+  };
+  if ((!isBuffer(a) && !isArgument(a)) || (!isBuffer(b) && !isArgument(b)))
+    return true;
+  return isArgument(a) && isArgument(b);
 }
 
 namespace {
@@ -109,7 +124,11 @@ static void startEarly(CollectiveOp collective) {
   if (beside == 0)
     return;
 
-  OpBuilder builder(last);
+  OpBuilder builder(collective);
+  if (last)
+    builder.setInsertionPoint(last);
+  else
+    builder.setInsertionPointToEnd(block);
   Location loc = collective.getLoc();
   auto handleType = MemRefType::get({}, builder.getI64Type());
   if (first != collective) {
@@ -152,13 +171,23 @@ struct ExecStartEarly : sheaf::impl::ExecStartEarlyBase<ExecStartEarly> {
     if (wanted.empty())
       wanted.insert(Transfer::Permute);
     SmallVector<CollectiveOp> collectives;
-    for (func::FuncOp function : getOperation().getOps<func::FuncOp>())
+    for (func::FuncOp function : getOperation().getOps<func::FuncOp>()) {
+      // Buffers that are placed share bytes.
+      bool isPlaced = function
+                          .walk([](BufferOp buffer) {
+                            return buffer.getOffset() ? WalkResult::interrupt()
+                                                      : WalkResult::advance();
+                          })
+                          .wasInterrupted();
+      if (isPlaced)
+        continue;
       function.walk([&](CollectiveOp collective) {
         // The counts of rows are read when it starts.
         if (wanted.contains(collective.getKind()) && !collective.isStarted() &&
             collective.getRead().size() == 1)
           collectives.push_back(collective);
       });
+    }
     for (CollectiveOp collective : collectives)
       startEarly(collective);
   }

@@ -61,12 +61,12 @@ public:
     int64_t c = mesh.context;
     double most = 0;
     for (int64_t device = 0; device < c; ++device)
-      most = std::max(most, pairs(part(1), length, device * part(1)));
+      most = std::max(most, pairs(part(1), device * part(1), length, 0));
     // Keys and values twice, and their gradients once.
     double keys = (c - 1) * (block() + documentBytes()),
            gradients = (c - 1) * block();
     add(way,
-        compute(most, true) + compute(most, false) +
+        forwards() * compute(most, true) + compute(most, false) +
             2 * move(keys, 2 * (c - 1)) + move(gradients, 2 * (c - 1)),
         2 * keys + gradients);
   }
@@ -84,8 +84,8 @@ public:
         double sum = 0;
         for (int64_t q = 0; q < chunks; ++q)
           for (int64_t k = 0; k < chunks; ++k)
-            sum += pairs(part(chunks), part(chunks),
-                         begin(device, q) - begin((device + c - step) % c, k));
+            sum += pairs(part(chunks), begin(device, q), part(chunks),
+                         begin((device + c - step) % c, k));
         most = std::max(most, sum);
       }
       steps.push_back(most);
@@ -99,9 +99,9 @@ public:
                         ? 0
                         : block(chunks) + documentBytes(chunks),
              gradients = step == 0 ? 0 : block(chunks);
-      seconds += std::max(compute(most, true), move(keys, 2));
+      seconds += forwards() * std::max(compute(most, true), move(keys, 2));
       seconds += std::max(compute(most, false), move(keys + gradients, 4));
-      bytes += 2 * keys + gradients;
+      bytes += (forwards() + 1) * keys + gradients;
     }
     if (steps.size() > 1) {
       // And home.
@@ -123,13 +123,15 @@ public:
     double forward = (copies - 1) * block() + copies * block() * share;
     double backward = (apart == 1 ? 1.0 : 2.0) * (copies - 1) / copies * whole +
                       whole * share;
+    // Those of the keys are gathered once forward and once backward.
+    double documents = 2 * (c - 1) * documentBytes();
     int64_t messages = 4 * (c - 1);
+    double all = pairs(length, 0, length, 0) / c;
     add(way,
-        compute(pairs(length, length, 0) / c, true) +
-            compute(pairs(length, length, 0) / c, false) +
-            move(queries + forward, messages) +
-            move(queries + backward, messages),
-        2 * queries + forward + backward);
+        forwards() * compute(all, true) + compute(all, false) +
+            forwards() * move(queries + forward, messages) +
+            move(queries + backward, messages) + move(documents, 2 * (c - 1)),
+        forwards() * (queries + forward) + queries + backward + documents);
   }
 
 private:
@@ -139,6 +141,7 @@ private:
   std::optional<int64_t> window;
   int64_t length, samples, heads, groups, width, valueWidth, elementBytes;
 
+  int forwards() const { return mesh.recomputes ? 2 : 1; }
   static int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
   /// Positions of a chunk, of which a device has so many.
   int64_t part(int64_t chunks) const {
@@ -155,8 +158,14 @@ private:
                ? static_cast<double>(samples * chunks * part(chunks) * 4)
                : 0;
   }
-  double pairs(int64_t queries, int64_t keys, int64_t first) const {
-    return countPairs(queries, keys, first, causal, window);
+  /// Of `queries` from position q on, and `keys` from k on, those that are not
+  /// behind the end.
+  double pairs(int64_t queries, int64_t q, int64_t keys, int64_t k) const {
+    auto inside = [&](int64_t count, int64_t begin) {
+      return std::clamp<int64_t>(length - begin, 0, count);
+    };
+    return countPairs(inside(queries, q), inside(keys, k), q - k, causal,
+                      window);
   }
   double compute(double pairs, bool isForward) const {
     double perPair = isForward ? 2.0 * width + 2.0 * valueWidth

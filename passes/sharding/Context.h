@@ -22,6 +22,8 @@ struct ContextMesh {
   dist::LinkSpeed link;
   /// Floating-point operations a second that attention reaches on a device.
   double flopsPerSecond = 1;
+  /// The backward runs layers again (--recompute=full).
+  bool recomputes = false;
 };
 
 /// What attention reaches on devices with links of a class: on those whose link

@@ -347,7 +347,9 @@ llvm::json::Array sharding::explainConflicts(func::FuncOp entry) {
                                 .getAsRange<DictionaryAttr>()) {
         llvm::json::Object object{
             {"what", candidate.getAs<StringAttr>("what").getValue()}};
-        if (auto seconds = candidate.getAs<FloatAttr>("seconds"))
+        // What cannot be had takes forever, which JSON cannot say.
+        if (auto seconds = candidate.getAs<FloatAttr>("seconds");
+            seconds && std::isfinite(seconds.getValueAsDouble()))
           object["seconds"] = seconds.getValueAsDouble();
         candidates.push_back(std::move(object));
       }

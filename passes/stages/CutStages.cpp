@@ -203,12 +203,15 @@ Cutter::placeLayers(ArrayRef<Operation *> layers, double before,
   SmallVector<int64_t> counts(options.layers);
   if (!counts.empty()) {
     int64_t sum = std::accumulate(counts.begin(), counts.end(), int64_t(0));
-    if (static_cast<int64_t>(counts.size()) != stages || sum != count)
+    if (static_cast<int64_t>(counts.size()) != stages || sum != count) {
+      InFlightDiagnostic error = function.emitError("has ")
+                                 << count << " layers, and stages are given [";
+      llvm::interleaveComma(counts, error);
       return LogicalResult(
-          function.emitError("has ")
-          << count << " layers, and there are " << counts.size()
-          << " numbers of layers that add up to " << sum << ", expected "
-          << stages << " that add up to " << count);
+          error << "], " << sum << " in all, by --stage-layers, --stage-layout "
+                << "or pipe.stage; expected " << count << " in all for "
+                << stages << " stages");
+    }
   } else {
     if (stages > count)
       return LogicalResult(function.emitError("has ")

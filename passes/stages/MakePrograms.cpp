@@ -982,9 +982,8 @@ LogicalResult Programs::findCalls() {
         return WalkResult::interrupt();
       }
       if (stage.getInt() < 0 || stage.getInt() >= kMostStages) {
-        callee.emitOpError("has ")
-            << kStageAttr << " = " << stage.getInt() << ", expected 0 to "
-            << kMostStages - 1;
+        callee.emitOpError("has ") << kStageAttr << " = " << stage.getInt()
+                                   << ", expected 0 to " << kMostStages - 1;
         return WalkResult::interrupt();
       }
       auto key = std::make_pair(stage.getInt(), partOf(part.getValue()));
@@ -1074,8 +1073,8 @@ LogicalResult Programs::prepare(const stages::ScheduleOptions &options) {
   auto make = [&]() -> llvm::Expected<Schedule> {
     if (options.name == "module") {
       auto text = module->getAttrOfType<StringAttr>(exec::kScheduleAttr);
-      llvm::Expected<Schedule> read = schedule::parseText(
-          text ? text.getValue() : "", exec::kScheduleAttr);
+      llvm::Expected<Schedule> read =
+          schedule::parseText(text ? text.getValue() : "", exec::kScheduleAttr);
       if (!read)
         return read;
       if (llvm::Error error =

@@ -54,6 +54,9 @@ llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
                                               int32_t microbatches) {
   if (!name.consume_front("file:"))
     return makeRecipe(name, ranks, microbatches, chunks);
+  if (name.empty())
+    return llvm::createStringError("--pipeline=file: names no file, expected "
+                                   "one, as in --pipeline=file:schedule.txt");
   auto file = llvm::MemoryBuffer::getFile(name);
   if (!file)
     return llvm::createStringError(file.getError(), "%s: %s",
@@ -66,6 +69,12 @@ llvm::Expected<Schedule> stages::makeSchedule(llvm::StringRef name,
                                        : parse((*file)->getBuffer(), name);
   if (!read)
     return read;
+  // A CSV names transfers alone.
+  if (!isIR && guessFormat(text) == Format::CSV)
+    for (std::vector<Action> &line : read->ranks)
+      llvm::erase_if(line, [](const Action &action) {
+        return !action.isCompute() && !action.isTransfer();
+      });
   if (llvm::Error error = checkSize(*read, name, ranks, microbatches))
     return error;
   return read;
@@ -122,6 +131,74 @@ static Schedule passOnce(const Schedule &schedule, const Pipeline &pipeline) {
   return made;
 }
 
+/// Where a file says something else about transfers, waits and frees than
+/// `made`, in which they are placed; of kinds that it does not name it says
+/// nothing.
+static std::optional<Problem> compareGiven(const Schedule &given,
+                                           const Schedule &made) {
+  std::set<ActionKind> kinds{ActionKind::Compute, ActionKind::FusedPair};
+  auto problemAt = [&](int32_t rank, size_t action, std::string text) {
+    Problem problem;
+    problem.rank = rank;
+    problem.action = static_cast<int32_t>(action);
+    if (action < given.ranks[rank].size())
+      problem.place = given.ranks[rank][action].place;
+    problem.text = std::move(text);
+    return problem;
+  };
+  for (int32_t rank = 0; rank < given.size(); ++rank)
+    for (auto [i, action] : llvm::enumerate(given.ranks[rank])) {
+      kinds.insert(action.kind);
+      if (action.kind > ActionKind::Free)
+        return problemAt(rank, i,
+                         "'" + action.str() +
+                             "' is what the step does itself, expected compute "
+                             "actions, transfers, waits and frees");
+    }
+  if (kinds.size() == 2)
+    return std::nullopt;
+  // Between two actions of these the order of waits and frees means nothing.
+  // Which of a producer's values it is, files number in their own way.
+  auto inOrder = [&](const std::vector<Action> &line) {
+    std::vector<std::pair<Action, size_t>> actions;
+    for (auto [i, action] : llvm::enumerate(line))
+      if (kinds.count(action.kind))
+        actions.emplace_back(action, i);
+    auto isFixed = [](const auto &entry) {
+      return entry.first.isCompute() || entry.first.isTransfer();
+    };
+    for (auto begin = actions.begin(); begin != actions.end();) {
+      auto end = std::find_if(begin, actions.end(), isFixed);
+      std::stable_sort(begin, end, [](const auto &a, const auto &b) {
+        return std::tuple(a.first.kind, a.first.task, a.first.peer) <
+               std::tuple(b.first.kind, b.first.task, b.first.peer);
+      });
+      begin = end == actions.end() ? end : std::next(end);
+    }
+    return actions;
+  };
+  for (int32_t rank = 0; rank < given.size(); ++rank) {
+    auto found = inOrder(given.ranks[rank]), wanted = inOrder(made.ranks[rank]);
+    for (size_t i = 0; i < std::max(found.size(), wanted.size()); ++i) {
+      const Action *a = i < found.size() ? &found[i].first : nullptr,
+                   *b = i < wanted.size() ? &wanted[i].first : nullptr;
+      if (a && b && a->kind == b->kind && a->task == b->task &&
+          a->other == b->other && a->peer == b->peer)
+        continue;
+      auto name = [](const Action *action) {
+        return action ? "'" + action->str() + "'" : std::string("the end");
+      };
+      return problemAt(rank, a ? found[i].second : given.ranks[rank].size(),
+                       name(a) +
+                           " stands where the one order of all transfers has " +
+                           name(b) +
+                           ", expected that, or compute actions alone: "
+                           "transfers, waits and frees are placed");
+    }
+  }
+  return std::nullopt;
+}
+
 llvm::Expected<Schedule> stages::addTransfers(const Schedule &schedule,
                                               const Pipeline &pipeline,
                                               bool forwardOnly,
@@ -133,7 +210,10 @@ llvm::Expected<Schedule> stages::addTransfers(const Schedule &schedule,
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    problem->str(file));
   Schedule made = std::get<Schedule>(std::move(lowered));
-  if (auto problem = verify(pipeline, made).problem)
+  std::optional<Problem> problem = verify(pipeline, made).problem;
+  if (!problem)
+    problem = compareGiven(schedule, made);
+  if (problem)
     return llvm::createStringError(llvm::inconvertibleErrorCode(),
                                    problem->str(file));
   return made;

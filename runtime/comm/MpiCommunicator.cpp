@@ -226,8 +226,7 @@ int64_t MpiCommunicator::bytesBetween(const Mine &mine, int from,
       return c.blocks / n * static_cast<int64_t>(sizeof(int32_t)) +
              (from == mine.group->index
                   ? mine.bytesOfRows(mine.sentRows, mine.blocksFor(to))
-                  : mine.bytesOfRows(mine.receivedRows,
-                                     mine.blocksFrom(from)));
+                  : mine.bytesOfRows(mine.receivedRows, mine.blocksFrom(from)));
     return bytes / n;
   case SHEAF_REDUCE_SCATTER:
     return bytes / n;
@@ -250,8 +249,8 @@ void MpiCommunicator::sendTo(Mine &mine, int member, Part part) {
   send(mine, std::move(out), data, bytes);
 }
 
-/// Sends the numbers of rows of each member's blocks, then the rows, one block's
-/// after another's, and takes this rank's own.
+/// Sends the numbers of rows of each member's blocks, then the rows, one
+/// block's after another's, and takes this rank's own.
 void MpiCommunicator::exchangeRows(Mine &mine) {
   int n = mine.group->size(), me = mine.group->index;
   int64_t block = mine.blockBytes(), row = mine.rowBytes();

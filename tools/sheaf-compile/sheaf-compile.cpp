@@ -464,6 +464,13 @@ int main(int argc, char **argv) {
   options.memoryLimit = memoryLimit;
   if (chunks < 1)
     return fail("--chunks must be at least 1");
+  bool hasPlaces = llvm::any_of(
+      options.mesh, [](const auto &axis) { return axis.first == "pp"; });
+  if (chunks.getNumOccurrences() && hasPlaces &&
+      !llvm::is_contained({"interleaved", "bfs", "greedy"}, pipeline))
+    return fail("--chunks is of --pipeline=interleaved, bfs and greedy, and "
+                "--pipeline=" +
+                pipeline + " has its own number; leave it out");
   options.chunks = chunks;
   for (int64_t count : stageLayers) {
     if (count < 0)

@@ -15,6 +15,7 @@
 #include "support/WriteFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -129,8 +130,11 @@ llvm::Expected<std::string> readFile(llvm::StringRef path) {
 
 /// The text of --costs, and what stands before its errors.
 llvm::Expected<std::pair<std::string, std::string>> readCosts() {
-  bool isNumbers = llvm::StringRef(costs).find_first_not_of(
-                       "0123456789.,eE+- ") == llvm::StringRef::npos;
+  // A name of a file may have a comma, too, if there is one of that name.
+  bool isNumbers =
+      llvm::StringRef(costs).find_first_not_of("0123456789.,eE+- ") ==
+          llvm::StringRef::npos ||
+      (llvm::StringRef(costs).contains(',') && !llvm::sys::fs::exists(costs));
   if (isNumbers)
     return std::pair(costs.getValue(), std::string("--costs"));
   llvm::Expected<std::string> text = readFile(costs);

@@ -19,6 +19,9 @@ Error errorOf(StringRef name, const Twine &message) {
   return createStringError(inconvertibleErrorCode(), name + ": " + message);
 }
 
+/// Larger ones have no sums.
+bool isTime(double number) { return number >= 0 && number <= 1e100; }
+
 /// What one record says; the fields of all stages are the start of each.
 struct Record {
   Stage stage;
@@ -60,10 +63,10 @@ Error read(StringRef name, const json::Object &object, ArrayRef<Field> fields,
       continue;
     }
     std::optional<double> number = value.getAsNumber();
-    if (!number || !std::isfinite(*number) || *number < 0)
+    if (!number || !isTime(*number))
       return errorOf(name, "'" + key +
                                "' is not a time, expected a number of "
-                               "at least 0");
+                               "at least 0 and at most 1e100");
     *found->seconds = *number;
   }
   return Error::success();
@@ -104,11 +107,10 @@ Expected<Pipeline> readNumbers(StringRef text, StringRef name, int32_t stages) {
     return errorOf(name, "'" + shown(text) + "' has " + Twine(words.size()) +
                              " numbers, expected F,I,W or F,I,W,transfer");
   for (size_t i = 0; i < words.size(); ++i)
-    if (words[i].trim().getAsDouble(numbers[i]) || !std::isfinite(numbers[i]) ||
-        numbers[i] < 0)
+    if (words[i].trim().getAsDouble(numbers[i]) || !isTime(numbers[i]))
       return errorOf(name, "'" + shown(words[i]) +
                                "' is not a time, expected a number of at least "
-                               "0");
+                               "0 and at most 1e100");
   Stage stage;
   stage.forward = numbers[0];
   stage.inputGradient = numbers[1];

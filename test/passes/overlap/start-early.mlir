@@ -1,7 +1,7 @@
 // RUN: sheaf-opt %s --exec-start-early --remarks-filter=overlap 2>%t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK < %t.txt
 // RUN: sheaf-opt %s --exec-start-early=kinds=all_reduce | FileCheck %s --check-prefix=REDUCE
-// RUN: sheaf-opt %s --exec-start-early --exec-place --exec-to-llvm | FileCheck %s --check-prefix=LLVM
+// RUN: sed '/^.. What comes from a branch/,$d' %s | sheaf-opt --exec-start-early --exec-place --exec-to-llvm | FileCheck %s --check-prefix=LLVM
 // RUN: sheaf-opt %s --exec-start-early --exec-start-early | sheaf-opt --emit-bytecode | sheaf-opt | FileCheck %s
 
 // REMARK: start-early.mlir:[[#@LINE+18]]:3: remark: [Passed] started-early | Category:overlap | Function=beside | Ops=2, Remark="permute goes on beside 2 ops
@@ -126,5 +126,32 @@ func.func @loop(%x: memref<8xf32>, %y: memref<8xf32>) {
   scf.for %i = %zero to %two step %one {
     exec.copy reads(%a : memref<8xf32>) writes(%y : memref<8xf32>)
   }
+  return
+}
+
+// What comes from a branch may be any buffer.
+// CHECK-LABEL: func.func @branch
+// CHECK: exec.collective permute reads(%{{.*}} : memref<8xf32>) writes(%{{.*}} : memref<8xf32>) sizes
+// CHECK-NEXT: exec.copy
+func.func @branch(%x: memref<8xf32>, %y: memref<8xf32>, %c: i1) {
+  %a = exec.buffer : memref<8xf32>
+  %b = exec.buffer : memref<8xf32>
+  %s = arith.select %c, %a, %b : memref<8xf32>
+  exec.copy reads(%x : memref<8xf32>) writes(%a : memref<8xf32>)
+  exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] targets [1, 0]
+  exec.copy reads(%s : memref<8xf32>) writes(%y : memref<8xf32>)
+  return
+}
+
+// Placed buffers share bytes.
+// CHECK-LABEL: func.func @placed
+// CHECK: exec.collective permute reads(%{{.*}} : memref<8xf32>) writes(%{{.*}} : memref<8xf32>) sizes
+func.func @placed(%x: memref<8xf32>, %y: memref<8xf32>) attributes {exec.scratch_bytes = 64 : i64} {
+  %a = exec.buffer at 0 : memref<8xf32>
+  %b = exec.buffer at 32 : memref<8xf32>
+  exec.copy reads(%x : memref<8xf32>) writes(%a : memref<8xf32>)
+  exec.collective permute reads(%a : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1] targets [1, 0]
+  exec.copy reads(%a : memref<8xf32>) writes(%y : memref<8xf32>)
+  exec.copy reads(%b : memref<8xf32>) writes(%y : memref<8xf32>)
   return
 }

@@ -2,7 +2,7 @@
 // RUN: not sheaf-opt %s --split-input-file --pipe-cut-stages="stages=2 layers=1,2" 2>&1 | FileCheck %s
 // RUN: not sheaf-opt %s --split-input-file --pipe-cut-stages=stages=0 2>&1 | FileCheck %s --check-prefix=STAGES
 // RUN: not sheaf-opt %s --split-input-file --pipe-cut-stages="stages=2 layers=-1,3" 2>&1 | FileCheck %s --check-prefix=BELOW
-// CHECK: error: has 2 layers, and there are 2 numbers of layers that add up to 3, expected 2 that add up to 2
+// CHECK: error: has 2 layers, and stages are given [{{[0-9, ]+}}], 3 in all, by --stage-layers, --stage-layout or pipe.stage; expected 2 in all for 2 stages
 // STAGES: error: pipe-cut-stages: option 'stages' is 0, expected at least 1
 // BELOW: error: pipe-cut-stages: option 'layers' has a number below 0
 

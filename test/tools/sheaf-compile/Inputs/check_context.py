@@ -1,18 +1,18 @@
 """What --context=auto expects each way to send is what a step with that way sends for attention.
 
-    check_context.py SHEAF_COMPILE MODEL MESH
+    check_context.py SHEAF_COMPILE MODEL MESH [OPTION...]
 """
 
 import json
 import subprocess
 import sys
 
-compiler, model, mesh = sys.argv[1:]
+compiler, model, mesh, *options = sys.argv[1:]
 
 
 def explain(way):
     return json.loads(subprocess.run([compiler, model, f"--mesh={mesh}", f"--context={way}",
-                                      "--explain=json", "-o", "/dev/null", "--emit=device"],
+                                      *options, "--explain=json", "-o", "/dev/null", "--emit=device"],
                                      check=True, capture_output=True, text=True).stdout)
 
 
