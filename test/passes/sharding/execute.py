@@ -13,6 +13,7 @@ and as late as can be, too.
 
 import collections
 import json
+import math
 import os
 import sys
 
@@ -51,11 +52,19 @@ EDITS = {"open-documents": uncausal}
 IDS = {"gpt": VOCABULARY, "llama": VOCABULARY, "odd": 33, "odd-llama": 33, "odd-documents": 31,
        "open-documents": 31, "window": VOCABULARY, "heads": 31, "few-heads": 31}
 HEADS = {"gpt": 4, "window": 4, "odd": 4, "odd-documents": 4, "heads": 12}
+KEY_HEADS = {"gpt": 4, "window": 2, "odd": 4, "odd-documents": 2, "heads": 6}
 # Elements of the parameters: of a layer, and outside; (weights, what the backward reads of
 # them, all).
 GPT_LAYER = {"matrices": [HIDDEN * 3 * HIDDEN, HIDDEN * HIDDEN, HIDDEN * FFN, FFN * HIDDEN],
              "norms": [HIDDEN, HIDDEN], "biases": [HIDDEN, HIDDEN, 3 * HIDDEN, HIDDEN, FFN, HIDDEN]}
 EMBEDDING, POSITIONS = VOCABULARY * HIDDEN, SEQUENCE * HIDDEN
+
+
+def can_exchange(model, cp, tp):
+    """Whether Ulysses has heads enough: key heads of a device of tp and the devices of cp divide
+    each other."""
+    left = KEY_HEADS[model] // math.gcd(tp, KEY_HEADS[model])
+    return HEADS[model] % (cp * tp) == 0 and (left % cp == 0 or cp % left == 0)
 
 
 def gpt_parameters():
@@ -335,7 +344,7 @@ FULL_ROWS = [(model, f"mesh=dp={dp},tp={tp} zero={zero} sequence-parallel={seque
                          for model in ("gpt", "window", "odd", "odd-documents", "heads")
                          for dp, cp, tp in ((1, 2, 2), (2, 3, 1), (1, 4, 1), (1, 8, 1))
                          for zero, sequence in ((0, "false"), (3, "true"))
-                         if context != "ulysses" or HEADS[model] % (cp * tp) == 0]
+                         if context != "ulysses" or can_exchange(model, cp, tp)]
 
 
 def summed(collectives):
