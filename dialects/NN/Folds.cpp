@@ -11,6 +11,7 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/PatternMatch.h"
+#include "runtime/include/sheaf/Casts.h"
 #include <cmath>
 
 using namespace mlir;
@@ -360,11 +361,24 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
     }
   }
   auto input = dense(adaptor.getInput());
-  // How 8-bit floats round is the lowering's to say.
-  if (!input || to.getIntOrFloatBitWidth() == 8)
+  if (!input)
     return {};
   Type from = input.getElementType();
   auto toFloat = dyn_cast<FloatType>(to);
+  if (toFloat && to.getIntOrFloatBitWidth() == 8) {
+    // As kernels do. A number of f64 would be rounded twice, an integer is left
+    // to the machine.
+    if (!isa<FloatType>(from) || from.isF64())
+      return {};
+    return evaluate<APFloat, APFloat>(
+        getType(), adaptor.getInput(), [&](Floats n) -> std::optional<APFloat> {
+          float value = n[0].convertToFloat();
+          uint32_t code = isa<Float8E4M3FNType>(to)
+                              ? sheaf::encode<sheaf::Format::E4M3>(value, true)
+                              : sheaf::encode<sheaf::Format::E5M2>(value, true);
+          return APFloat(toFloat.getFloatSemantics(), APInt(8, code));
+        });
+  }
   if (isa<FloatType>(from) && toFloat)
     return evaluate<APFloat, APFloat>(
         getType(), adaptor.getInput(), [&](Floats n) -> std::optional<APFloat> {

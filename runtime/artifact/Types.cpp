@@ -1,7 +1,7 @@
 #include "sheaf/Types.h"
+#include "sheaf/Casts.h"
 #include "sheaf/Error.h"
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -35,28 +35,6 @@ T read(const void *data, int64_t index) {
 template <typename T>
 void write(void *data, int64_t index, T value) {
   std::memcpy(static_cast<char *>(data) + index * sizeof(T), &value, sizeof(T));
-}
-
-/// Decodes a binary float with `exponentBits` and `mantissaBits`. `ieee` says
-/// that the largest exponent means infinity and NaN; else only all ones is NaN.
-double decodeSmall(unsigned bits, int exponentBits, int mantissaBits,
-                   bool ieee) {
-  unsigned mantissa = bits & ((1u << mantissaBits) - 1);
-  unsigned exponent = (bits >> mantissaBits) & ((1u << exponentBits) - 1);
-  bool negative = (bits >> (exponentBits + mantissaBits)) & 1;
-  int bias = (1 << (exponentBits - 1)) - 1;
-  unsigned top = (1u << exponentBits) - 1;
-  double value;
-  if (ieee && exponent == top)
-    value = mantissa ? NAN : INFINITY;
-  else if (!ieee && exponent == top && mantissa == (1u << mantissaBits) - 1)
-    value = NAN;
-  else if (exponent == 0)
-    value = std::ldexp(mantissa, 1 - bias - mantissaBits);
-  else
-    value = std::ldexp(mantissa + (1u << mantissaBits),
-                       static_cast<int>(exponent) - bias - mantissaBits);
-  return negative ? -value : value;
 }
 } // namespace
 
@@ -115,13 +93,13 @@ double sheaf::element(SheafType type, const void *data, int64_t index) {
   case SHEAF_F32:
     return read<float>(data, index);
   case SHEAF_BF16:
-    return std::bit_cast<float>(uint32_t{read<uint16_t>(data, index)} << 16);
+    return decode<Format::BF16>(read<uint16_t>(data, index));
   case SHEAF_F16:
-    return decodeSmall(read<uint16_t>(data, index), 5, 10, true);
+    return decode<Format::FP16>(read<uint16_t>(data, index));
   case SHEAF_F8E4M3:
-    return decodeSmall(read<uint8_t>(data, index), 4, 3, false);
+    return decode<Format::E4M3>(read<uint8_t>(data, index));
   case SHEAF_F8E5M2:
-    return decodeSmall(read<uint8_t>(data, index), 5, 2, true);
+    return decode<Format::E5M2>(read<uint8_t>(data, index));
   case SHEAF_I64:
     return static_cast<double>(read<int64_t>(data, index));
   case SHEAF_I32:

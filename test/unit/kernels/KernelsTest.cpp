@@ -19,6 +19,7 @@
 #include "Jit.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Transforms/CSE.h"
+#include "sheaf/Casts.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -333,6 +334,66 @@ void checkAccuracy(const std::string &op, double (*exact)(double), double low,
   EXPECT_LE(worst, 1) << op << "(" << x[where] << ") = " << y[where]
                       << ", expected " << exact(x[where]);
   testing::Test::RecordProperty(op, std::to_string(worst));
+}
+
+/// The codes of a kernel are those of the library, to the bit: all signs and
+/// exponents with the top 11 bits of the mantissa and four tails. NaN by class.
+template <sheaf::Format format, typename Code>
+void checkCast(const std::string &type, bool saturates) {
+  constexpr int64_t count = int64_t{1} << 22;
+  std::string from = "tensor<" + std::to_string(count) + "xf32>",
+              to = "tensor<" + std::to_string(count) + "x" + type + ">";
+  auto context = Jit::makeContext();
+  auto kernelOf = [&](const std::string &a, const std::string &b) {
+    std::string text = "func.func @f(%x: " + a + ") -> " + b +
+                       " attributes {exec.kernel} {\n  %y = nn.cast %x : " + a +
+                       " -> " + b + "\n  return %y : " + b + "\n}";
+    OwningOpRef<ModuleOp> module =
+        parseSourceString<ModuleOp>(text, context.get());
+    std::string error;
+    auto jit = module ? Jit::compile(*module, error) : nullptr;
+    EXPECT_TRUE(jit) << error;
+    return jit;
+  };
+  auto encoder = kernelOf(from, to), decoder = kernelOf(to, from);
+  ASSERT_TRUE(encoder && decoder);
+  Buffer in(count * 4), codes(count * sizeof(Code)), out(count * 4);
+  std::vector<uint32_t> words(count);
+  constexpr uint32_t tails[] = {0, 1, 0x800, 0xfff};
+  for (int64_t i = 0; i < count; ++i)
+    words[i] = static_cast<uint32_t>(i >> 2) << 12 | tails[i & 3];
+  std::memcpy(in.data(), words.data(), count * 4);
+  void *encoded[] = {in.data(), codes.data()},
+       *decoded[] = {codes.data(), out.data()};
+  encoder->getKernels()[0].entry(encoded, 0, encoder->getKernels()[0].extent);
+  decoder->getKernels()[0].entry(decoded, 0, decoder->getKernels()[0].extent);
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    Code found;
+    float back;
+    std::memcpy(&found, codes.data() + i * sizeof(Code), sizeof(Code));
+    std::memcpy(&back, out.data() + i * 4, 4);
+    float x;
+    std::memcpy(&x, &words[i], 4);
+    uint32_t expected = sheaf::encode<format>(x, saturates);
+    float number = sheaf::decode<format>(expected);
+    bool isRight = std::isnan(number)
+                       ? std::isnan(back)
+                       : found == expected &&
+                             std::memcmp(&back, &number, sizeof(float)) == 0;
+    if (!isRight && ++wrong == 1)
+      ADD_FAILURE() << type << " of " << x << ": found " << uint32_t(found)
+                    << ", " << back << ", expected " << expected << ", "
+                    << number;
+  }
+  EXPECT_EQ(wrong, 0) << type;
+}
+
+TEST(casts, as_the_library) {
+  checkCast<sheaf::Format::BF16, uint16_t>("bf16", false);
+  checkCast<sheaf::Format::FP16, uint16_t>("f16", false);
+  checkCast<sheaf::Format::E4M3, uint8_t>("f8E4M3FN", true);
+  checkCast<sheaf::Format::E5M2, uint8_t>("f8E5M2", true);
 }
 
 TEST(accuracy, exp) {
