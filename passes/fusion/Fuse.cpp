@@ -53,6 +53,18 @@ private:
   /// length.
   DenseMap<Operation *, size_t> placeOf;
   std::vector<Operation *> places;
+  /// In a program of one place along a pipeline, whose others have programs of
+  /// their own, what ranks say to each other keeps its order: for each such op
+  /// the next and the one before.
+  DenseMap<Operation *, Operation *> nextSaid, saidBefore;
+  void findSaid();
+  /// The ops of the block that come behind `op`.
+  SmallVector<Operation *> followersOf(Operation *op) {
+    SmallVector<Operation *> followers(op->getUsers());
+    if (Operation *next = nextSaid.lookup(op))
+      followers.push_back(next);
+    return followers;
+  }
 
   const OpInfo &info(Operation *op) {
     auto it = infos.find(op);
@@ -195,7 +207,7 @@ bool BlockFusion::hasWayAround(ArrayRef<Operation *> ops) {
   llvm::SmallPtrSet<Operation *, 32> seen;
   SmallVector<Operation *> work;
   auto leave = [&](Operation *op) {
-    for (Operation *user : op->getUsers()) {
+    for (Operation *user : followersOf(op)) {
       Operation *next = here(user);
       if (!next)
         continue;
@@ -241,7 +253,7 @@ void BlockFusion::joinPlaces(Operation *a, Operation *b) {
   llvm::DenseSet<size_t> reached;
   SmallVector<Operation *> work(unitA);
   while (!work.empty())
-    for (Operation *user : work.pop_back_val()->getUsers()) {
+    for (Operation *user : followersOf(work.pop_back_val())) {
       Operation *next = here(user);
       auto place = next ? placeOf.find(next) : placeOf.end();
       if (place != placeOf.end() && !joined.contains(next) &&
@@ -770,6 +782,8 @@ void BlockFusion::build() {
     SmallVector<Operation *> ops{op};
     if (isFused(group))
       ops = group->ops;
+    if (Operation *before = saidBefore.lookup(op))
+      emit(before);
     for (Operation *member : ops)
       member->walk([&](Operation *nested) {
         for (Value operand : nested->getOperands())
@@ -795,7 +809,24 @@ void BlockFusion::build() {
     report(fused, reason);
 }
 
+void BlockFusion::findSaid() {
+  // exec::kPlaceAttr, whose dialect nothing else here needs.
+  if (!block.getParentOp()->hasAttr("exec.place"))
+    return;
+  Operation *last = nullptr;
+  for (Operation &op : block) {
+    if (op.getName().getDialectNamespace() != "exec")
+      continue;
+    if (last) {
+      nextSaid[last] = &op;
+      saidBefore[&op] = last;
+    }
+    last = &op;
+  }
+}
+
 void BlockFusion::run() {
+  findSaid();
   for (Operation &op : block) {
     placeOf[&op] = places.size();
     places.push_back(&op);

@@ -176,3 +176,30 @@ func.func @not_again(%x: tensor<8x64xf32>, %b: tensor<64xf32>) -> (tensor<8x64xf
   %r = nn.reduce sum %p dims [0] : (tensor<8x64xf32>) -> tensor<64xf32>
   return %w, %r : tensor<8x64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// In a program of one place along a pipeline what ranks say to each other keeps its order, which others share; elsewhere
+// all ranks run one program.
+// CHECK-LABEL: func.func @place(
+// CHECK: nn.exp
+// CHECK: exec.transfer all_reduce
+// CHECK: exec.transfer broadcast
+// CHECK: nn.add
+// CHECK-LABEL: func.func @one_program(
+// CHECK: nn.fused
+// CHECK: exec.transfer all_reduce
+func.func @place(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) attributes {exec.place = ["step", 0]} {
+  %n = nn.exp %x : tensor<64xf32>
+  %r = exec.transfer all_reduce by sum %n sizes [2] strides [1] : (tensor<64xf32>) -> tensor<64xf32>
+  %c = exec.transfer broadcast %y sizes [2] strides [1] : (tensor<64xf32>) -> tensor<64xf32>
+  %d = nn.add %n, %c : tensor<64xf32>
+  return %r, %d : tensor<64xf32>, tensor<64xf32>
+}
+func.func @one_program(%x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %n = nn.exp %x : tensor<64xf32>
+  %r = exec.transfer all_reduce by sum %n sizes [2] strides [1] : (tensor<64xf32>) -> tensor<64xf32>
+  %c = exec.transfer broadcast %y sizes [2] strides [1] : (tensor<64xf32>) -> tensor<64xf32>
+  %d = nn.add %n, %c : tensor<64xf32>
+  return %r, %d : tensor<64xf32>, tensor<64xf32>
+}
