@@ -7,7 +7,8 @@ SHEAF_FULL=1 in the environment all): `sheaf-run --verify` compares loss and eve
 of the first step with the program of one device; losses of several steps agree to 2e-6 with
 sgd and 5e-6 with AdamW, norms to 2e-5; the held-out loss, too; weights that a pipeline saved
 are those of one device, which resumes from them; two runs and, where `mpirun` is installed,
-processes instead of threads give the same to the bit. The order in which each rank carried out
+processes instead of threads give the same to the bit. Random schedules, some with two actions changed, run or are refused, as
+they can run or not. The order in which each rank carried out
 its actions, as its trace has it, is that of the schedule's text, and both ends of each pair of
 ranks started the transfers between them in one order. What --explain=json lists is what is
 sent, and the bytes that are stated of a rank are at least, and within 5% of, what it had.
@@ -17,6 +18,7 @@ import collections
 import json
 import math
 import os
+import random
 import re
 import shutil
 import sys
@@ -274,6 +276,84 @@ def check_memory(session, pipeline, ranks):
                   ", ".join(f"{x:.4f}" for x in over) or out[-500:])
 
 
+def random_schedule(generator, ranks, microbatches):
+    """The lines of ranks that carry out two to four stages in any order that can be, of which
+    one in two has two neighbours changed; and whether it still can be."""
+    stages = generator.randint(ranks, 4)
+    rank_of = list(range(ranks)) + [generator.randrange(ranks) for _ in range(stages - ranks)]
+    generator.shuffle(rank_of)
+    needs = {}
+    for s in range(stages):
+        for k in range(microbatches):
+            is_split = generator.random() < 0.5
+            back = f"{s}I{k}" if is_split else f"{s}B{k}"
+            needs[f"{s}F{k}"] = [f"{s - 1}F{k}"] if s else []
+            needs[back] = [f"{s}F{k}"]
+            if is_split:
+                needs[f"{s}W{k}"] = [back]
+    for task in list(needs):
+        s, k = int(task[0]), task[2:]
+        if task[1] in "IB" and s + 1 < stages:
+            needs[task].append(next(f"{s + 1}{part}{k}" for part in "IB"
+                                    if f"{s + 1}{part}{k}" in needs))
+    lines, done = [[] for _ in range(ranks)], []
+    while len(done) < len(needs):
+        task = generator.choice([task for task in needs if task not in done
+                              and all(need in done for need in needs[task])])
+        done.append(task)
+        lines[rank_of[int(task[0])]].append(task)
+    if generator.random() < 0.5:
+        line = generator.choice(lines)
+        at = generator.randrange(len(line) - 1)
+        line[at:at + 2] = reversed(line[at:at + 2])
+    # A rank goes on where what its next action needs is done.
+    places, done = [0] * ranks, set()
+    while True:
+        ready = [r for r in range(ranks) if places[r] < len(lines[r])
+                 and all(need in done for need in needs[lines[r][places[r]]])]
+        if not ready:
+            break
+        for r in ready:
+            done.add(lines[r][places[r]])
+            places[r] += 1
+    text = "".join(f"r{r}: {' '.join(line)}\n" for r, line in enumerate(lines))
+    return text, len(done) == len(needs)
+
+
+def check_random(session, count):
+    """What the verifier accepts of random schedules runs to its end, with the numbers of one
+    device, and what it refuses cannot run."""
+    generator = random.Random(11)
+    wrong, accepted = [], 0
+    bases = {}
+    for _ in range(count):
+        ranks, microbatches = generator.choice(((2, 2), (2, 3), (3, 2)))
+        name = write_model(session, "gpt", microbatches)
+        text, can_run = random_schedule(generator, ranks, microbatches)
+        path = session.path("random.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        artifact = session.path("random.sheaf")
+        status, _, err = session.try_run(
+            "sheaf-compile", session.path(f"{name}.mlir"), f"--mesh=pp={ranks}",
+            f"--microbatches={microbatches}", f"--pipeline=file:{path}", "--optimizer=sgd",
+            "-o", artifact)
+        if (status == 0) != can_run or (status and not re.search(r"txt:\d+:\d+: error: ", err)):
+            wrong.append(f"{text}{status}: {err[-300:]}")
+        if status:
+            continue
+        accepted += 1
+        train = [f"--data={session.path('tokens.bin')}", "--steps=2", "--quiet", "--threads=1"]
+        if microbatches not in bases:
+            bases[microbatches] = session.train(
+                session.compile(f"{name}.mlir", "one.sheaf", "--optimizer=sgd"), *train)
+        rows = session.train(artifact, *train, "--wait-limit=60")
+        if len(rows) != 2 or parallel.worst(rows, bases[microbatches], "loss") > 2e-6:
+            wrong.append(f"{text}{rows}")
+    session.check(f"{count} random schedules, {accepted} of which can run: what is accepted runs, "
+                  "what is refused cannot", not wrong and 0 < accepted < count, "\n".join(wrong[:3]))
+
+
 def body(session, _):
     data.write_tokens(session.path("tokens.bin"), data.synthetic(2003, 32, 1), "u16")
     mpi = shutil.which("mpirun") and "libmpi" in session.try_command(
@@ -290,6 +370,7 @@ def body(session, _):
                                       f"pp={p} --microbatches={m} --pipeline={pipeline}"))
     for pipeline in ("1f1b", "gpipe", "interleaved", "zb-h1")[:4 if FULL else 2]:
         check_memory(session, pipeline, 2)
+    check_random(session, 120 if FULL else 12)
     bases = {}
     for i, (model, batch, strategy) in enumerate(cases):
         check(session, model, batch, strategy, bases, mpi and i % 3 == 0, FULL or i % 4 == 1)
