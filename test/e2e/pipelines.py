@@ -7,8 +7,8 @@ SHEAF_FULL=1 in the environment all): `sheaf-run --verify` compares loss and eve
 of the first step with the program of one device; losses of several steps agree to 2e-6 with
 sgd and 5e-6 with AdamW, norms to 2e-5; the held-out loss, too; weights that a pipeline saved
 are those of one device, which resumes from them; two runs and, where `mpirun` is installed,
-processes instead of threads give the same to the bit. Random schedules, some with two actions changed, run or are refused, as
-they can run or not. The order in which each rank carried out
+processes instead of threads give the same to the bit. Random schedules, some with two actions
+changed, run or are refused, as they can run or not. The order in which each rank carried out
 its actions, as its trace has it, is that of the schedule's text, and both ends of each pair of
 ranks started the transfers between them in one order. What --explain=json lists is what is
 sent, and the bytes that are stated of a rank are at least, and within 5% of, what it had.
