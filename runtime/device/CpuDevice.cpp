@@ -135,13 +135,17 @@ struct CpuFunctions {
       device.profile->mark(action);
   }
 
-  static int64_t start(SheafContext *context, const SheafCollective *collective,
-                       const void *send, void *receive) {
+  /// Starts a transfer by `how`, which gives its handle, and notes it for who
+  /// wants to know.
+  template <typename How>
+  static int64_t startBy(const How &how, SheafContext *context,
+                         const SheafCollective *collective, const void *send,
+                         void *receive) {
     CpuDevice &device = deviceOf(context);
     if (device.pending)
       return -1;
     try {
-      int64_t handle = device.communicator.start(*collective, send, receive);
+      int64_t handle = how(device.communicator);
       if (device.profile)
         device.profile->started(handle, *collective);
       if (device.gathered)
@@ -155,27 +159,25 @@ struct CpuFunctions {
     }
   }
 
+  static int64_t start(SheafContext *context, const SheafCollective *collective,
+                       const void *send, void *receive) {
+    return startBy(
+        [=](Communicator &communicator) {
+          return communicator.start(*collective, send, receive);
+        },
+        context, collective, send, receive);
+  }
+
   static int64_t startRows(SheafContext *context,
                            const SheafCollective *collective,
                            void *const *buffers) {
-    CpuDevice &device = deviceOf(context);
-    if (device.pending)
-      return -1;
-    try {
-      int64_t handle = device.communicator.startRows(
-          *collective, buffers[0], static_cast<const int32_t *>(buffers[1]),
-          static_cast<const int32_t *>(buffers[2]), buffers[3]);
-      if (device.profile)
-        device.profile->started(handle, *collective);
-      if (device.gathered)
-        device.gathered->start(
-            *collective, buffers[0], buffers[3],
-            receiveBytes(*collective, groupSize(*collective)), handle);
-      return handle;
-    } catch (...) {
-      device.pending = std::current_exception();
-      return -1;
-    }
+    return startBy(
+        [=](Communicator &communicator) {
+          return communicator.startRows(
+              *collective, buffers[0], static_cast<const int32_t *>(buffers[1]),
+              static_cast<const int32_t *>(buffers[2]), buffers[3]);
+        },
+        context, collective, buffers[0], buffers[3]);
   }
 
   static void wait(SheafContext *context, int64_t handle) {
