@@ -295,7 +295,7 @@ BufferInfo parseBuffer(const Json &json, size_t index, const Mesh &mesh,
   std::optional<SheafType> foundType = typeFromName(type);
   if (!foundType)
     fail("manifest: {} has dtype \"{}\"; expected f64, f32, bf16, f16, f8e4m3, "
-         "f8e5m2, i64, i32, i8 or i1",
+         "f8e5m2, f8e8m0, i64, i32, i8 or i1",
          object.where, type);
   buffer.type = *foundType;
 

@@ -13,7 +13,7 @@ struct TypeInfo {
   int64_t size;
 };
 // In the order of SheafType.
-constexpr std::array<TypeInfo, 10> types = {{{"f64", 8},
+constexpr std::array<TypeInfo, 11> types = {{{"f64", 8},
                                              {"f32", 4},
                                              {"bf16", 2},
                                              {"f16", 2},
@@ -22,7 +22,8 @@ constexpr std::array<TypeInfo, 10> types = {{{"f64", 8},
                                              {"i64", 8},
                                              {"i32", 4},
                                              {"i8", 1},
-                                             {"i1", 1}}};
+                                             {"i1", 1},
+                                             {"f8e8m0", 1}}};
 
 template <typename T>
 T read(const void *data, int64_t index) {
@@ -49,7 +50,9 @@ std::optional<SheafType> sheaf::typeFromName(std::string_view name) {
   return std::nullopt;
 }
 
-bool sheaf::isFloat(SheafType type) { return type <= SHEAF_F8E5M2; }
+bool sheaf::isFloat(SheafType type) {
+  return type <= SHEAF_F8E5M2 || type == SHEAF_F8E8M0;
+}
 
 std::optional<int64_t> sheaf::elementCount(const Shape &shape, int64_t size) {
   constexpr int64_t limit = int64_t{1} << 62;
@@ -108,6 +111,8 @@ double sheaf::element(SheafType type, const void *data, int64_t index) {
     return read<int8_t>(data, index);
   case SHEAF_I1:
     return read<uint8_t>(data, index);
+  case SHEAF_F8E8M0:
+    return decode<Format::E8M0>(read<uint8_t>(data, index));
   }
   fail("unknown element type {}", static_cast<int>(type));
 }
