@@ -870,7 +870,8 @@ LogicalResult Compilation::makeTransfers() {
                                     "canonicalize,cse")))
     return failure();
   if (!options.reference &&
-      failed(runPasses("reductions", "nn-decompose{ops=route},"
+      failed(runPasses("reductions", "nn-decompose{ops=route,quantize,"
+                                     "dequantize,scaled_einsum},"
                                      "func.func(cpu-split-reductions)")))
     return failure();
   return success();
