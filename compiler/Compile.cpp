@@ -442,6 +442,8 @@ LogicalResult Compilation::applyPrecision() {
     keep += (keep.empty() ? " keep=" : ",") + pattern;
   if (failed(runPasses("precision",
                        "nn-apply-precision{recipe=" + options.precision + keep +
+                           " loss-scale=" + options.lossScale +
+                           " loss-scale-window=" + options.lossScaleWindow +
                            "},canonicalize,cse")))
     return failure();
   SmallVector<StringRef> texts{options.precision};

@@ -21,8 +21,8 @@
 #include "passes/precision/Passes.h"
 #include "passes/precision/Recipe.h"
 #include "llvm/ADT/ScopeExit.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/GlobPattern.h"
+#include <cmath>
 
 namespace sheaf {
 #define GEN_PASS_DEF_NNAPPLYPRECISION
@@ -70,6 +70,15 @@ bool hasRole(Operation *op, StringRef name) {
   return role && role == name;
 }
 
+/// Gives the ops that a builder makes a role.
+struct RoleSetter : OpBuilder::Listener {
+  explicit RoleSetter(StringRef role) : role(role) {}
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) final {
+    setRole(op, role);
+  }
+  StringRef role;
+};
+
 /// A function written for the types of its arguments.
 struct Signature {
   StringRef function;
@@ -85,12 +94,20 @@ struct Signature {
   }
 };
 
+/// The scale of a loss in f16: the first one, and how many steps without an
+/// overflow double it.
+struct LossScale {
+  double first, window;
+};
+
 class Converter {
 public:
-  Converter(ModuleOp module, Type narrow,
+  Converter(ModuleOp module, const Recipe &recipe, const LossScale &lossScale,
             const llvm::StringMap<Mark> &parameters)
       : module(module), symbols(module), builder(module.getContext()),
-        narrow(narrow), wide(builder.getF32Type()), parameters(parameters) {}
+        recipe(recipe), lossScale(lossScale),
+        narrow(recipe.getNarrowType(module.getContext())),
+        wide(builder.getF32Type()), parameters(parameters) {}
 
   LogicalResult run();
 
@@ -106,6 +123,16 @@ private:
   LogicalResult convertLoop(nn::MicrobatchesOp loop);
   LogicalResult convertEinsum(nn::EinsumOp op);
   LogicalResult convertUpdate(Operation &op);
+
+  /// Adds an argument to the entry that is written.
+  struct Arguments {
+    Block *block;
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+  };
+  Value addArgument(Arguments &arguments, Type type, NamedAttrList attributes);
+  void startScaling(Arguments &arguments, bool isStep, Location loc);
+  void scaleNorm(Operation &op);
 
   bool isFloat(Value value) {
     Type element = elementOf(value);
@@ -159,6 +186,8 @@ private:
   ModuleOp module;
   SymbolTable symbols;
   OpBuilder builder;
+  const Recipe &recipe;
+  const LossScale &lossScale;
   Type narrow, wide;
   const llvm::StringMap<Mark> &parameters;
 
@@ -178,6 +207,11 @@ private:
     llvm::DenseSet<Value> wantedNarrow;
     /// By the old argument of the step that is a parameter.
     llvm::DenseMap<Value, Value> masterOf;
+    /// Of f16: the old norm of all gradients; the scale of this step and one
+    /// over it; whether the step counts; what the next step needs.
+    Value norm, scale, inverse, isFinite, goodSteps, window;
+    /// Scales of updates, unscaled.
+    llvm::DenseMap<Value, Value> unscaled;
   } scope;
 };
 } // namespace
@@ -294,7 +328,14 @@ LogicalResult Converter::convertOp(Operation &op) {
       [&](Value value) { return elementOf(value) == wide; });
   SmallVector<Value> operands = operandsOf(&op);
   if (!isFloating || op.getNumOperands() == 0) {
-    builder.clone(op, scope.mapping);
+    Operation *made = builder.clone(op, scope.mapping);
+    // Where the backward begins.
+    if (scope.scale && op.hasAttr(kSeedAttr)) {
+      nn::Emit emit(builder, op.getLoc());
+      Value scaled = emit.mul(made->getResult(0), scope.scale);
+      setRole(scaled.getDefiningOp(), "input_gradient");
+      scope.mapping.map(op.getResult(0), scaled);
+    }
     return success();
   }
   if (isa<nn::AdamWOp, nn::SGDOp>(op))
@@ -306,6 +347,7 @@ LogicalResult Converter::convertOp(Operation &op) {
     Operation *made = builder.clone(op, scope.mapping);
     for (auto [from, to] : llvm::zip(op.getResults(), made->getResults()))
       scope.mapping.map(from, to);
+    scaleNorm(op);
     return success();
   }
 
@@ -386,19 +428,99 @@ LogicalResult Converter::convertOp(Operation &op) {
   return success();
 }
 
-/// An update of the optimizer is that of the master.
+/// An update of the optimizer is that of the master. It is left out where
+/// gradients overflowed.
 LogicalResult Converter::convertUpdate(Operation &op) {
-  Value parameter = op.getOperand(0);
-  SmallVector<Value> operands = operandsAs(&op, wide);
-  if (Value master = scope.masterOf.lookup(parameter))
+  auto adam = dyn_cast<nn::AdamWOp>(op);
+  auto sgd = dyn_cast<nn::SGDOp>(op);
+  unsigned scaleAt = 0;
+  Value scale = adam ? adam.getGradScale() : sgd.getGradScale();
+  while (op.getOperand(scaleAt) != scale)
+    ++scaleAt;
+  SmallVector<Value> operands = operandsOf(&op);
+  if (Value master = scope.masterOf.lookup(op.getOperand(0)))
     operands[0] = master;
+  nn::Emit emit(builder, op.getLoc());
+  if (scope.scale) {
+    Value &unscaled = scope.unscaled[scale];
+    if (!unscaled) {
+      unscaled = emit.mul(operands[scaleAt], scope.inverse);
+      setRole(unscaled.getDefiningOp(), "optimizer");
+    }
+    operands[scaleAt] = unscaled;
+  }
   FailureOr<Operation *> made = copy(&op, operands);
   if (failed(made))
     return failure();
-  for (auto [from, to] :
-       llvm::zip_equal(op.getResults(), (*made)->getResults()))
-    scope.mapping.map(from, to);
+  // Parameter and state, without the gradient between them.
+  SmallVector<Value> old{operands[0], operands[2]};
+  if (adam)
+    old.push_back(operands[3]);
+  for (auto [from, to, before] :
+       llvm::zip_equal(op.getResults(), (*made)->getResults(), old)) {
+    Value value = to;
+    if (scope.scale) {
+      value = emit.select(scope.isFinite, to, before);
+      setRole(value.getDefiningOp(), "optimizer");
+    }
+    scope.mapping.map(from, value);
+  }
   return success();
+}
+
+Value Converter::addArgument(Arguments &arguments, Type type,
+                             NamedAttrList attributes) {
+  arguments.types.push_back(type);
+  arguments.attributes.push_back(
+      attributes.getDictionary(builder.getContext()));
+  return arguments.block->addArgument(type, module.getLoc());
+}
+
+/// The scale of the loss is state: 0 in front of the first step, which takes
+/// the one that is given.
+void Converter::startScaling(Arguments &arguments, bool isStep, Location loc) {
+  auto number = RankedTensorType::get({}, wide);
+  auto state = [&](StringRef name) {
+    NamedAttrList attributes;
+    attributes.set(nn::kStateAttr,
+                   builder.getStrArrayAttr({kScalingKind, name}));
+    return addArgument(arguments, number, attributes);
+  };
+  auto scalar = [&](StringRef name, double value) {
+    NamedAttrList attributes;
+    attributes.set(nn::kScalarAttr, builder.getStringAttr(name));
+    attributes.set("nn.default", builder.getF64FloatAttr(value));
+    return addArgument(arguments, number, attributes);
+  };
+  Value kept = state("loss_scale");
+  Value first = scalar("first_loss_scale", lossScale.first);
+  if (isStep) {
+    scope.goodSteps = state("good_steps");
+    scope.window = scalar("loss_scale_window", lossScale.window);
+  }
+  builder.setInsertionPointToEnd(arguments.block);
+  RoleSetter role("optimizer");
+  builder.setListener(&role);
+  nn::Emit emit(builder, loc);
+  scope.scale =
+      emit.select(emit.compare(nn::Predicate::GT, kept, 0.0), kept, first);
+  scope.inverse = emit.div(emit.scalar(kept, 1.0), scope.scale);
+  builder.setListener(nullptr);
+}
+
+/// The norm of gradients that were not scaled; whether it is finite decides, on
+/// all ranks at once, whether the step counts.
+void Converter::scaleNorm(Operation &op) {
+  if (!scope.scale || scope.norm.getDefiningOp() != &op)
+    return;
+  RoleSetter role("optimizer");
+  builder.setListener(&role);
+  nn::Emit emit(builder, op.getLoc());
+  Value norm = emit.mul(scope.mapping.lookup(scope.norm), scope.inverse);
+  scope.mapping.map(scope.norm, norm);
+  // NaN is not less, either.
+  scope.isFinite = emit.compare(nn::Predicate::LT, norm, INFINITY);
+  builder.setListener(nullptr);
 }
 
 LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
@@ -595,9 +717,9 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
   scope = Scope();
   bool isStep = entry.getName() == "step";
   Block &old = entry.getBody().front();
-  SmallVector<Type> types(entry.getArgumentTypes());
-  SmallVector<DictionaryAttr> attributes;
-  entry.getAllArgAttrs(attributes);
+  Arguments arguments{nullptr, SmallVector<Type>(entry.getArgumentTypes()), {}};
+  SmallVector<Type> &types = arguments.types;
+  entry.getAllArgAttrs(arguments.attributes);
   for (unsigned i = 0; i < types.size(); ++i) {
     auto param = entry.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr);
     auto type = dyn_cast<RankedTensorType>(types[i]);
@@ -614,7 +736,7 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
                            FunctionType::get(builder.getContext(), types, {}));
   copy->setDiscardableAttrs(entry->getDiscardableAttrDictionary());
   copy.setVisibility(entry.getVisibility());
-  Block *block = copy.addEntryBlock();
+  Block *block = arguments.block = copy.addEntryBlock();
   for (auto [from, to] :
        llvm::zip_equal(old.getArguments(), block->getArguments())) {
     to.setLoc(from.getLoc());
@@ -632,19 +754,25 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
         if (!param || argument.getType() == types[argument.getArgNumber()])
           continue;
         auto type = cast<RankedTensorType>(argument.getType());
-        scope.masterOf[argument] = block->addArgument(type, argument.getLoc());
-        types.push_back(type);
-        attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
-            nn::kStateAttr, builder.getStrArrayAttr(
-                                {kMasterKind, param.getName().getValue()}))));
+        NamedAttrList attributes;
+        attributes.set(
+            nn::kStateAttr,
+            builder.getStrArrayAttr({kMasterKind, param.getName().getValue()}));
+        scope.masterOf[argument] = addArgument(arguments, type, attributes);
         masters.emplace_back(param.getName(), type);
         updated.emplace_back(param.getName(), op.getResult(0));
       }
+  Operation *end = old.getTerminator();
+  for (auto [i, value] : llvm::enumerate(end->getOperands()))
+    if (entry.getResultAttr(i, nn::kResultAttr) ==
+        builder.getStrArrayAttr({"result", "grad_norm"}))
+      scope.norm = value;
+  if (recipe.scalesLoss && scope.norm)
+    startScaling(arguments, isStep, entry.getLoc());
   builder.setInsertionPointToEnd(block);
   for (Operation &op : old.without_terminator())
     if (failed(convertOp(op)))
       return failure();
-  Operation *end = old.getTerminator();
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> resultAttributes;
   entry.getAllResultAttrs(resultAttributes);
@@ -660,20 +788,45 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     Value result = scope.mapping.lookup(value);
     // A cast is of the op that gives the value.
     Operation *from = value.getDefiningOp() ? value.getDefiningOp() : end;
-    results.push_back(element == narrow || element == wide
-                          ? as(result, element, from)
-                          : result);
+    if (element == narrow || element == wide)
+      result = as(result, element, from);
+    if (scope.scale && what && what.size() == 2 &&
+        what[0] == builder.getStringAttr("gradient")) {
+      result = nn::Emit(builder, value.getLoc()).mul(result, scope.inverse);
+      setRole(result.getDefiningOp(), "optimizer");
+    }
+    results.push_back(result);
   }
-  for (auto [name, value] : updated) {
-    results.push_back(scope.mapping.lookup(value));
+  auto addResult = [&](StringRef kind, StringRef name, Value value) {
+    results.push_back(value);
     resultAttributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
-        nn::kResultAttr,
-        builder.getStrArrayAttr({kMasterKind, name.getValue()}))));
+        nn::kResultAttr, builder.getStrArrayAttr({kind, name}))));
+  };
+  for (auto [name, value] : updated)
+    addResult(kMasterKind, name.getValue(), scope.mapping.lookup(value));
+  if (scope.scale && isStep) {
+    // Halved by an overflow, doubled by a window without one.
+    RoleSetter role("optimizer");
+    builder.setListener(&role);
+    nn::Emit emit(builder, entry.getLoc());
+    Value zero = emit.scalar(scope.scale, 0.0),
+          one = emit.scalar(scope.scale, 1.0);
+    Value count = emit.add(scope.goodSteps, 1.0);
+    Value isFull = emit.compare(nn::Predicate::GE, count, scope.window);
+    Value good = emit.select(isFull, emit.mul(scope.scale, 2.0), scope.scale);
+    Value bad = emit.make<nn::MaxOp>(emit.mul(scope.scale, 0.5), one);
+    addResult(kScalingKind, "loss_scale",
+              emit.select(scope.isFinite, good, bad));
+    addResult(
+        kScalingKind, "good_steps",
+        emit.select(scope.isFinite, emit.select(isFull, zero, count), zero));
+    addResult("result", "loss_scale", scope.scale);
+    builder.setListener(nullptr);
   }
   func::ReturnOp::create(builder, end->getLoc(), results);
   copy.setFunctionType(FunctionType::get(builder.getContext(), types,
                                          ValueRange(results).getTypes()));
-  copy.setAllArgAttrs(attributes);
+  copy.setAllArgAttrs(arguments.attributes);
   copy.setAllResultAttrs(resultAttributes);
   symbols.erase(entry);
   symbols.insert(copy);
@@ -772,12 +925,22 @@ struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
     }
     if (found->isF32())
       return;
+    for (auto [name, value] :
+         {std::pair<StringRef, double>{"loss-scale", lossScale},
+          {"loss-scale-window", lossScaleWindow}})
+      if (!(value >= 1) || !std::isfinite(value)) {
+        emitError(module.getLoc())
+            << "nn-apply-precision: option '" << name << "' is " << value
+            << ", expected a finite number of at least 1";
+        return signalPassFailure();
+      }
     if (failed(nn::refuseRecursion(module)))
       return signalPassFailure();
     llvm::StringMap<Mark> marks;
     if (failed(markParameters(marks)))
       return signalPassFailure();
-    Converter converter(module, found->getNarrowType(&getContext()), marks);
+    LossScale scale{lossScale, lossScaleWindow};
+    Converter converter(module, *found, scale, marks);
     if (failed(converter.run()))
       return signalPassFailure();
   }

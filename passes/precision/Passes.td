@@ -40,6 +40,12 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
     - Gradients of parameters come as f32 from the products and are accumulated, reduced
       and read by the optimizer in f32.
 
+    `fp16` is the same in f16, whose small numbers end at 2^-24: the loss is multiplied by
+    a scale, and the optimizer divides by it. A step whose gradients are not all finite
+    leaves parameters and state as they are and halves the scale; `loss-scale-window`
+    steps without one double it. The scale is state of the step ("scaling"), the norm of all
+    gradients decides for all ranks.
+
     Parameters that a pattern of `keep` matches stay f32 with their products, as does a
     bias that balances experts. A function of a layer is written once for each list of types
     that it is called with.
@@ -70,7 +76,11 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"recipe", "recipe", "std::string", "\"fp32\"",
-      "fp32 (leaves all as it is) or bf16">,
+      "fp32 (leaves all as it is), bf16 or fp16">,
+    Option<"lossScale", "loss-scale", "double", "65536",
+      "fp16: what the loss is first multiplied by">,
+    Option<"lossScaleWindow", "loss-scale-window", "double", "2000",
+      "fp16: steps without an overflow that double the scale">,
     ListOption<"keep", "keep", "std::string",
       "Parameters that stay f32: patterns of names, with * and ?">,
   ];

@@ -8,6 +8,7 @@ using namespace sheaf;
 static constexpr Recipe recipes[] = {
     {"fp32", Recipe::Narrow::F32, false},
     {"bf16", Recipe::Narrow::BF16, false},
+    {"fp16", Recipe::Narrow::F16, true},
 };
 
 std::optional<Recipe> sheaf::lookupRecipe(StringRef name) {

@@ -11,6 +11,8 @@ namespace sheaf {
 
 /// The kind of state that is the f32 value of a narrow parameter.
 inline constexpr llvm::StringLiteral kMasterKind = "master";
+/// The kind of state that is no parameter's: the scale of a loss.
+inline constexpr llvm::StringLiteral kScalingKind = "scaling";
 
 /// How a step computes, as `--precision` names it.
 struct Recipe {

@@ -13,9 +13,9 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 constexpr std::array<std::string_view, bufferKinds> kinds = {
-    "parameter", "moment1", "moment2", "momentum",   "master",
-    "gradient",  "batch",   "rng",     "step",       "scalar",
-    "result",    "input",   "output",  "coordinates"};
+    "parameter", "moment1",  "moment2", "momentum", "master",
+    "scaling",   "gradient", "batch",   "rng",      "step",
+    "scalar",    "result",   "input",   "output",   "coordinates"};
 constexpr std::array<std::string_view, 5> roles = {"", "tokens", "targets",
                                                    "positions", "documents"};
 
@@ -474,7 +474,8 @@ void checkTraining(const Manifest &manifest) {
            buffer.name, shapeText(buffer.layout.global),
            shapeText({model.batch, model.sequence}));
     if (buffer.kind >= BufferKind::Moment1 &&
-        buffer.kind <= BufferKind::Gradient) {
+        buffer.kind <= BufferKind::Gradient &&
+        buffer.kind != BufferKind::Scaling) {
       auto it = parameters.find(buffer.name);
       if (it == parameters.end())
         fail("manifest: {} '{}' belongs to no parameter of that name",
@@ -529,6 +530,7 @@ sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
     case BufferKind::Moment2:
     case BufferKind::Momentum:
     case BufferKind::Master:
+    case BufferKind::Scaling:
       add("optimizer state", buffer.bytes);
       break;
     case BufferKind::Gradient:
@@ -548,7 +550,7 @@ sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
   return sums;
 }
 
-bool sheaf::isState(BufferKind kind) { return kind <= BufferKind::Master; }
+bool sheaf::isState(BufferKind kind) { return kind <= BufferKind::Scaling; }
 
 std::string BufferInfo::key() const {
   if (kind >= BufferKind::Moment1 && kind <= BufferKind::Gradient)

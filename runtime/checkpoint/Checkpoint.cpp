@@ -143,7 +143,7 @@ void readExact(Program &program, const std::string &path,
 
 const std::vector<BufferKind> optimizerKinds = {
     BufferKind::Moment1, BufferKind::Moment2, BufferKind::Momentum,
-    BufferKind::Master};
+    BufferKind::Master, BufferKind::Scaling};
 } // namespace
 
 void sheaf::createRunDirectory(const std::string &directory) {

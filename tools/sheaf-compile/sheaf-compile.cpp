@@ -68,8 +68,16 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     precision("precision",
               cl::desc("Number formats of a step: fp32 (default), the model as "
-                       "written, or bf16 with f32 masters and sums"),
+                       "written; bf16 or fp16, with f32 masters and sums"),
               cl::init("fp32"), cl::value_desc("RECIPE"), cl::cat(category));
+static cl::opt<double>
+    lossScale("loss-scale",
+              cl::desc("fp16: what the loss is first multiplied by (65536)"),
+              cl::value_desc("X"), cl::init(65536), cl::cat(category));
+static cl::opt<double> lossScaleWindow(
+    "loss-scale-window",
+    cl::desc("fp16: steps without an overflow that double the scale (2000)"),
+    cl::value_desc("N"), cl::init(2000), cl::cat(category));
 static cl::list<std::string> keepF32(
     "keep-f32",
     cl::desc("Parameters that --precision leaves in f32, with their products: "
@@ -438,7 +446,17 @@ int main(int argc, char **argv) {
   if (keepF32.getNumOccurrences() && recipe->isF32())
     return fail("--keep-f32 names parameters that --precision shall leave "
                 "alone, expected --precision, too");
+  for (cl::opt<double> *option : {&lossScale, &lossScaleWindow}) {
+    if (option->getNumOccurrences() && !recipe->scalesLoss)
+      return fail("--" + llvm::Twine(option->ArgStr) +
+                  " is of --precision=fp16, expected that, too");
+    if (!(*option >= 1) || *option > 1e30)
+      return fail("--" + llvm::Twine(option->ArgStr) + " is " +
+                  number(*option) + ", expected a number from 1 to 1e30");
+  }
   options.precision = precision;
+  options.lossScale = number(lossScale);
+  options.lossScaleWindow = number(lossScaleWindow);
   options.keepF32.assign(keepF32.begin(), keepF32.end());
   if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;

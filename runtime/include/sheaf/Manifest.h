@@ -23,6 +23,7 @@ enum class BufferKind {
   Moment2,
   Momentum,
   Master,
+  Scaling, ///< state that is no parameter's: the scale of a loss
   Gradient,
   Batch,
   Rng,
@@ -33,7 +34,7 @@ enum class BufferKind {
   Output,
   Coordinates
 };
-inline constexpr int bufferKinds = 14;
+inline constexpr int bufferKinds = 15;
 std::string_view kindName(BufferKind kind);
 
 /// Kinds that a checkpoint keeps: parameters and optimizer state.
@@ -57,8 +58,8 @@ struct BufferInfo {
   bool frozen = false, decay = true;
 
   /// The name of this buffer in a file of named tensors: its name, with
-  /// "gradient:", "moment1:", "moment2:", "momentum:" or "master:" before it for
-  /// those kinds, which share their parameter's name.
+  /// "gradient:", "moment1:", "moment2:", "momentum:", "master:" or "scaling:"
+  /// before it for those kinds, most of which share their parameter's name.
   std::string key() const;
 };
 
