@@ -48,6 +48,8 @@ constexpr llvm::StringLiteral kDeviceAttr = "sheaf.device";
 constexpr llvm::StringLiteral kContextAttr = "sheaf.context";
 constexpr llvm::StringLiteral kFlopsAttr = "sheaf.flops_per_step";
 constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
+/// The recipe of the step's number formats, and what it leaves alone.
+constexpr llvm::StringLiteral kPrecisionAttr = "sheaf.precision";
 
 /// One compilation.
 class Compilation {
@@ -105,6 +107,7 @@ private:
   /// What --context=auto stands for.
   LogicalResult chooseContext(bool isResumed);
   std::string exchangePass();
+  LogicalResult applyPrecision();
   LogicalResult makeStep();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
@@ -429,6 +432,27 @@ std::string Compilation::exchangePass() {
              : "";
 }
 
+/// The step in the number formats that were asked for.
+LogicalResult Compilation::applyPrecision() {
+  // A reference in f64 is what all precisions are held against.
+  if (options.precision == "fp32" || options.wide)
+    return success();
+  std::string keep;
+  for (const std::string &pattern : options.keepF32)
+    keep += (keep.empty() ? " keep=" : ",") + pattern;
+  if (failed(runPasses("precision",
+                       "nn-apply-precision{recipe=" + options.precision + keep +
+                           " loss-scale=" + options.lossScale +
+                           " loss-scale-window=" + options.lossScaleWindow +
+                           "},canonicalize,cse")))
+    return failure();
+  SmallVector<StringRef> texts{options.precision};
+  llvm::append_range(texts, options.keepF32);
+  module->setAttr(kPrecisionAttr,
+                  Builder(module.getContext()).getStrArrayAttr(texts));
+  return success();
+}
+
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
   if (!isTraining()) {
@@ -476,7 +500,8 @@ LogicalResult Compilation::makeStep() {
                              scalars + "},nn-add-initializer")) ||
         failed(runPasses("evaluation",
                          Twine("nn-prepare-evaluation{functions=loss") +
-                             (logits ? ",logits" : "") + "}")))
+                             (logits ? ",logits" : "") + "}")) ||
+        failed(applyPrecision()))
       return failure();
     module->setAttr(
         kMicrobatchesAttr,
@@ -860,7 +885,8 @@ LogicalResult Compilation::statePeaks() {
 
 /// Floor 3 without its mesh.
 LogicalResult Compilation::makeTransfers() {
-  if (failed(runPasses("transfers", "dist-to-nn,canonicalize,cse")))
+  if (failed(runPasses("transfers",
+                       "dist-to-nn,nn-widen-products,canonicalize,cse")))
     return failure();
   module->removeAttr(kDeviceAttr);
   if (options.reference &&
@@ -945,7 +971,8 @@ static Floor floorAfter(StringRef phase) {
     phase = phase.take_front(phase.find('-', 3));
   return llvm::StringSwitch<Floor>(phase)
       .Cases({"at-model", "inline", "exchange", "differentiate", "at-gradients",
-              "recompute", "accumulate", "optimizer", "evaluation"},
+              "recompute", "accumulate", "optimizer", "evaluation",
+              "precision"},
              Floor::Model)
       .Cases({"widen", "simplify", "stages", "at-step"}, Floor::Step)
       .Cases({"strategy", "propagate", "partition", "collectives", "at-device"},
@@ -1094,6 +1121,16 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest,
   model["parameters"] = parameters;
   auto microbatches = module->getAttrOfType<IntegerAttr>(kMicrobatchesAttr);
   model["microbatches"] = microbatches ? microbatches.getInt() : 1;
+  if (auto texts = module->getAttrOfType<ArrayAttr>(kPrecisionAttr);
+      texts && !texts.empty() &&
+      llvm::all_of(texts, llvm::IsaPred<StringAttr>)) {
+    model["precision"] = cast<StringAttr>(texts[0]).getValue();
+    llvm::json::Array patterns;
+    for (Attribute text : texts.getValue().drop_front())
+      patterns.push_back(cast<StringAttr>(text).getValue());
+    if (!patterns.empty())
+      model["keep_f32"] = std::move(patterns);
+  }
   if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsAttr))
     model["flops_per_step"] = flops.getValue().roundToDouble();
   return model;

@@ -535,3 +535,12 @@ func.func @rows_counts(%x: tensor<2x4x6x8xf32>, %s: tensor<2x4xi32>, %c: tensor<
   %y = dist.exchange_rows %x counts %s, %s split 0 concat 1 axes ["dp"] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<2x4xi32>) -> tensor<1x8x6x8xf32>
   return
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 1]
+func.func @too_large(%x: tensor<9223372036854775807xf32>) {
+  // expected-error@+1 {{at most 2^59 elements}}
+  %y = dist.all_gather %x dim 0 axes ["dp"] : (tensor<9223372036854775807xf32>) -> tensor<9223372036854775807xf32>
+  return
+}
