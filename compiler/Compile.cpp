@@ -440,6 +440,10 @@ LogicalResult Compilation::applyPrecision() {
   // A reference in f64 is what all precisions are held against.
   if (options.precision == "fp32" || options.wide)
     return success();
+  if (options.precision == "fp8-delayed" && pipelinePlaces() > 1)
+    return module.emitError("--precision=fp8-delayed has scales that layers "
+                            "hand on, which a pipeline does not cut; expected "
+                            "--mesh without pp, or --precision=fp8-tensor");
   std::string keep;
   for (const std::string &pattern : options.keepF32)
     keep += (keep.empty() ? " keep=" : ",") + pattern;
@@ -449,6 +453,7 @@ LogicalResult Compilation::applyPrecision() {
                            " loss-scale-window=" + options.lossScaleWindow +
                            " gradients=" + options.gradients +
                            " moments=" + options.moments +
+                           " history=" + Twine(options.amaxHistory) +
                            " masters=" + (options.masters ? "true" : "false") +
                            "},canonicalize,cse")))
     return failure();

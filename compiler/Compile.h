@@ -51,6 +51,7 @@ struct CompileOptions {
   std::string lossScale = "65536", lossScaleWindow = "2000";
   std::string gradients = "f32", moments = "f32";
   bool masters = true;
+  int64_t amaxHistory = 1024;
   std::string recompute = "none";
   std::string optimizer = "adamw";
   /// The axes of the mesh and their sizes, the outermost first; empty: one

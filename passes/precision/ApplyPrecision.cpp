@@ -136,6 +136,10 @@ struct Signature {
 /// The streams of dropout are small numbers, those of parameters begin at 2^30.
 constexpr int64_t kFirstRoundingStream = int64_t(1) << 29;
 
+/// How many scales there are is known at the end; until then there are this
+/// many.
+constexpr int64_t kMostSlots = int64_t(1) << 40;
+
 /// What a recipe leaves open.
 struct Settings {
   /// The scale of a loss in f16: the first one, and how many steps without an
@@ -147,6 +151,8 @@ struct Settings {
   /// Whether narrow parameters have f32 masters; else updates are rounded up or
   /// down at random.
   bool hasMasters;
+  /// How many steps scales of 8-bit floats are made of, where they are delayed.
+  int64_t history;
 };
 
 class Converter {
@@ -170,6 +176,7 @@ private:
   LogicalResult convertOp(Operation &op);
   LogicalResult convertCall(func::CallOp call);
   LogicalResult convertLoop(nn::MicrobatchesOp loop);
+  nn::MicrobatchesOp addAmaxes(nn::MicrobatchesOp loop, ArrayRef<Value> amaxes);
   LogicalResult convertEinsum(nn::EinsumOp op);
   /// The product of 8-bit floats, of operands of the new program; null where
   /// the recipe has none for it.
@@ -188,6 +195,14 @@ private:
   };
   Value addArgument(Arguments &arguments, Type type, NamedAttrList attributes);
   void startScaling(Arguments &arguments, bool isStep, Location loc);
+  /// Gives a function that is written the scales of its tensors, and of those
+  /// that it calls, as its last argument, and what they were in the end as its
+  /// last result.
+  void endSlots(func::FuncOp copy, Block *block,
+                SmallVectorImpl<Value> &results);
+  /// The same of an entry, from the history that is state.
+  FailureOr<Value> endHistory(func::FuncOp entry, Arguments &arguments);
+  Value joinAmaxes(Location loc);
   void scaleNorm(Operation &op);
 
   bool isFloat(Value value) {
@@ -265,6 +280,10 @@ private:
   /// Functions that are there in the place of others, by their old name, the
   /// first of each.
   llvm::MapVector<StringRef, SmallVector<func::FuncOp>> versions;
+  /// With delayed scales: for each tensor of 8 bits of a function that was
+  /// written, and of the step, the largest number of its format.
+  llvm::DenseMap<Operation *, std::vector<double>> slotsOf;
+  std::vector<double> allSlots;
   /// Parameters whose masters the step keeps, in the order of its arguments.
   SmallVector<std::pair<StringAttr, RankedTensorType>> masters;
 
@@ -283,6 +302,13 @@ private:
     llvm::DenseSet<Value> parameterGradients;
     /// Old arguments that are gradients of activations.
     llvm::DenseSet<Value> gradients;
+    /// With delayed scales: the scales, the tensors that have one, with the
+    /// largest number of each, the largest magnitudes found, and what has been
+    /// cast.
+    Value scales;
+    std::vector<double> slots;
+    SmallVector<Value> amaxes;
+    llvm::DenseMap<std::pair<Value, Type>, nn::Quantized> delayed;
     /// Of f16: the old norm of all gradients; the scale of this step and one
     /// over it; whether the step counts; what the next step needs.
     Value norm, scale, inverse, isFinite, goodSteps, window;
@@ -377,12 +403,137 @@ static void cutBlocks(StringRef names, ArrayRef<int64_t> shape,
   }
 }
 
+/// The elements of a vector from `from` on.
+static Value part(nn::Emit emit, Value vector, int64_t from, int64_t count) {
+  return emit.make<nn::SliceOp>(vector, ArrayRef<int64_t>{from},
+                                ArrayRef<int64_t>{count}, DenseI64ArrayAttr());
+}
+
 nn::Quantized Converter::quantize(nn::Emit &emit, Value value, bool isGradient,
                                   ArrayRef<int64_t> blocks) {
   FloatType format = Float8E4M3FNType::get(builder.getContext());
   if (isGradient && recipe.eightBit->hasWideGradients)
     format = Float8E5M2Type::get(builder.getContext());
-  return nn::quantize(emit, value, format, blocks, recipe.eightBit->scale);
+  if (!recipe.eightBit->isDelayed)
+    return nn::quantize(emit, value, format, blocks, recipe.eightBit->scale);
+  // A tensor has one scale, whatever products it is in.
+  auto [it, isNew] = scope.delayed.try_emplace({value, format});
+  if (!isNew)
+    return it->second;
+  int64_t slot = scope.slots.size();
+  scope.slots.push_back(nn::getLargest(format));
+  Value scale = emit.reshape(part(emit, scope.scales, slot, 1), {});
+  Value x = emit.cast(value, wide);
+  RankedTensorType type = tensorType(x);
+  Value payload = emit.cast(emit.mul(x, scale), format);
+  Value factor = emit.div(emit.scalar(scale, 1.0), scale);
+  SmallVector<int64_t> ones(type.getRank(), 1);
+  SmallVector<int64_t> all =
+      llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  Value amax = emit.reduce(nn::ReduceKind::Max, emit.make<nn::AbsOp>(x), all);
+  scope.amaxes.push_back(emit.reshape(amax, {1}));
+  it->second = {payload, emit.reshape(factor, ones),
+                SmallVector<int64_t>(blocks)};
+  return it->second;
+}
+
+Value Converter::joinAmaxes(Location loc) {
+  return scope.amaxes.size() == 1
+             ? scope.amaxes.front()
+             : nn::Emit(builder, loc)
+                   .make<nn::ConcatenateOp>(scope.amaxes, int64_t(0));
+}
+
+void Converter::endSlots(func::FuncOp copy, Block *block,
+                         SmallVectorImpl<Value> &results) {
+  if (!scope.scales)
+    return;
+  unsigned number = cast<BlockArgument>(scope.scales).getArgNumber();
+  if (scope.slots.empty()) {
+    block->eraseArgument(number);
+    return;
+  }
+  scope.scales.setType(
+      RankedTensorType::get({static_cast<int64_t>(scope.slots.size())}, wide));
+  results.push_back(joinAmaxes(copy.getLoc()));
+  slotsOf[copy] = scope.slots;
+}
+
+FailureOr<Value> Converter::endHistory(func::FuncOp entry,
+                                       Arguments &arguments) {
+  if (!scope.scales)
+    return Value();
+  Block *block = arguments.block;
+  auto placeholder = cast<BlockArgument>(scope.scales);
+  int64_t count = scope.slots.size();
+  bool isStep = entry.getName() == "step";
+  if (allSlots.empty())
+    allSlots = scope.slots;
+  if (count == 0) {
+    block->eraseArgument(placeholder.getArgNumber());
+    return Value();
+  }
+  // Layers are called in the order of the step, forward first.
+  if (count > static_cast<int64_t>(allSlots.size()) ||
+      !std::equal(scope.slots.begin(), scope.slots.end(), allSlots.begin()))
+    return LogicalResult(
+        entry.emitOpError("has ")
+        << count << " tensors of 8 bits, which are not the first of the "
+        << allSlots.size()
+        << " that the step has; expected the layers of one model in their "
+           "order");
+  int64_t all = allSlots.size();
+  NamedAttrList attributes;
+  attributes.set(nn::kStateAttr,
+                 builder.getStrArrayAttr({kScalingKind, "amax_history"}));
+  Value history = addArgument(
+      arguments, RankedTensorType::get({settings.history, all}, wide),
+      attributes);
+  OpBuilder::InsertionGuard guard(builder);
+  Value scales;
+  {
+    builder.setInsertionPointToStart(block);
+    RoleSetter role(builder, builder.getStringAttr("forward"));
+    nn::Emit emit(builder, entry.getLoc());
+    Value most = emit.reduce(nn::ReduceKind::Max, history, {0});
+    auto vector = RankedTensorType::get({all}, wide);
+    SmallVector<float> largest(allSlots.begin(), allSlots.end());
+    Value limit = emit.make<nn::ConstantOp>(
+        DenseElementsAttr::get(vector, ArrayRef(largest)));
+    Value scale = emit.make<nn::MinOp>(
+        emit.div(limit, most),
+        emit.scalar(most, std::numeric_limits<float>::max()));
+    // Nothing has been seen in front of the first step.
+    Value isKnown =
+        emit.make<nn::AndOp>(emit.compare(nn::Predicate::GT, most, 0.0),
+                             emit.compare(nn::Predicate::LT, most, INFINITY));
+    scales = emit.select(isKnown, scale, emit.scalar(most, 1.0));
+    if (count < all)
+      scales = part(emit, scales, 0, count);
+  }
+  placeholder.replaceAllUsesWith(scales);
+  block->eraseArgument(placeholder.getArgNumber());
+  if (!isStep)
+    return Value();
+  builder.setInsertionPointToEnd(block);
+  RoleSetter role(builder);
+  nn::Emit emit(builder, entry.getLoc());
+  // What is not finite, or all zeros, leaves the scale as it was.
+  Value found = emit.reshape(joinAmaxes(entry.getLoc()), {1, all});
+  auto row = [&](int64_t from, int64_t rows) {
+    return emit.make<nn::SliceOp>(history, ArrayRef<int64_t>{from, 0},
+                                  ArrayRef<int64_t>{rows, all},
+                                  DenseI64ArrayAttr());
+  };
+  Value last = row(settings.history - 1, 1);
+  Value isFinite = emit.compare(nn::Predicate::LT, found, INFINITY);
+  Value isLarge = emit.compare(nn::Predicate::GT, found, 0.0);
+  Value next =
+      emit.select(emit.make<nn::AndOp>(isFinite, isLarge), found, last);
+  if (settings.history == 1)
+    return next;
+  return emit.make<nn::ConcatenateOp>(
+      ValueRange{row(1, settings.history - 1), next}, int64_t(0));
 }
 
 Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
@@ -722,6 +873,37 @@ void Converter::scaleNorm(Operation &op) {
   scope.isFinite = emit.compare(nn::Predicate::LT, norm, INFINITY);
 }
 
+/// Gives a loop one more accumulator, the largest of `amaxes`, and these to
+/// what it stands in.
+nn::MicrobatchesOp Converter::addAmaxes(nn::MicrobatchesOp loop,
+                                        ArrayRef<Value> amaxes) {
+  Location loc = loop.getLoc();
+  Block &body = loop.getBody().front();
+  Operation *yield = body.getTerminator();
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(yield);
+  RoleSetter role(builder, builder.getStringAttr("forward"));
+  nn::Emit inside(builder, loc);
+  Value found = amaxes.size() == 1
+                    ? amaxes.front()
+                    : inside.make<nn::ConcatenateOp>(amaxes, int64_t(0));
+  Value most = body.addArgument(found.getType(), loc);
+  SmallVector<Value> values(yield->getOperands());
+  values.push_back(inside.make<nn::MaxOp>(most, found));
+  yield->setOperands(values);
+  builder.setInsertionPoint(loop);
+  SmallVector<Value> inits(loop.getInits());
+  inits.push_back(nn::Emit(builder, loc).constant(tensorType(found), 0));
+  auto made =
+      nn::MicrobatchesOp::create(builder, loc, ValueRange(inits).getTypes(),
+                                 loop.getCount(), loop.getSliced(), inits);
+  made->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  made.getBody().takeBody(loop.getBody());
+  loop.erase();
+  scope.amaxes.push_back(made.getResults().back());
+  return made;
+}
+
 LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
   Block &body = loop.getBody().front();
   SmallVector<Value> sliced =
@@ -751,6 +933,7 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
   }
   // What is cast inside is not there outside.
   auto outside = scope.casts;
+  auto outsideAmaxes = std::exchange(scope.amaxes, {});
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&block);
@@ -764,7 +947,10 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
     nn::YieldOp::create(builder, yield->getLoc(), values);
   }
   scope.casts = std::move(outside);
-  for (auto [from, to] : llvm::zip_equal(loop.getResults(), made.getResults()))
+  std::swap(scope.amaxes, outsideAmaxes);
+  if (!outsideAmaxes.empty())
+    made = addAmaxes(made, outsideAmaxes);
+  for (auto [from, to] : llvm::zip(loop.getResults(), made.getResults()))
     scope.mapping.map(from, elementOf(to) == narrow && elementOf(from) == wide
                                 ? as(to, wide, loop)
                                 : Value(to));
@@ -788,10 +974,20 @@ LogicalResult Converter::convertCall(func::CallOp call) {
   FailureOr<func::FuncOp> callee = convert(signature);
   if (failed(callee))
     return failure();
+  auto slots = slotsOf.find(*callee);
+  bool hasSlots = slots != slotsOf.end();
+  if (hasSlots) {
+    RoleSetter role(builder, call);
+    operands.push_back(part(nn::Emit(builder, call.getLoc()), scope.scales,
+                            scope.slots.size(), slots->second.size()));
+    llvm::append_range(scope.slots, slots->second);
+  }
   auto made = func::CallOp::create(builder, call.getLoc(), *callee, operands);
   made->setDiscardableAttrs(call->getDiscardableAttrDictionary());
-  for (auto [from, to] : llvm::zip_equal(call.getResults(), made.getResults()))
-    scope.mapping.map(from, to);
+  if (hasSlots)
+    scope.amaxes.push_back(made.getResults().back());
+  for (auto [from, to] : llvm::zip(call.getResults(), made.getResults()))
+    scope.mapping.map(from, keepGradient(from, to, call));
   return success();
 }
 
@@ -837,11 +1033,11 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
       FunctionType::get(builder.getContext(), signature.types, {}));
   copy->setDiscardableAttrs(function->getDiscardableAttrDictionary());
   copy.setVisibility(function.getVisibility());
-  SmallVector<DictionaryAttr> attributes;
-  function.getAllArgAttrs(attributes);
-  copy.setAllArgAttrs(attributes);
   Block *block = copy.addEntryBlock();
   Block &old = function.getBody().front();
+  if (recipe.eightBit && recipe.eightBit->isDelayed)
+    scope.scales = block->addArgument(RankedTensorType::get({kMostSlots}, wide),
+                                      function.getLoc());
   for (auto [i, argument] : llvm::enumerate(old.getArguments())) {
     block->getArgument(i).setLoc(argument.getLoc());
     scope.mapping.map(argument, block->getArgument(i));
@@ -882,16 +1078,32 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
       result = as(result, narrow, end);
     results.push_back(result);
   }
+  endSlots(copy, block, results);
   func::ReturnOp::create(builder, end->getLoc(), results);
-  copy.setFunctionType(FunctionType::get(builder.getContext(), signature.types,
+  copy.setFunctionType(FunctionType::get(builder.getContext(),
+                                         block->getArgumentTypes(),
                                          ValueRange(results).getTypes()));
+  SmallVector<DictionaryAttr> attributes;
+  function.getAllArgAttrs(attributes);
+  attributes.resize(block->getNumArguments());
+  copy.setAllArgAttrs(attributes);
   attributes.clear();
   function.getAllResultAttrs(attributes);
+  attributes.resize(results.size());
   copy.setAllResultAttrs(attributes);
   symbols.insert(copy);
   made[key] = copy;
   signatures[signature.function].push_back(signature);
   versions[signature.function].push_back(copy);
+  if (scope.scales) {
+    // A pipeline has its own way of cutting layers, which knows no scales.
+    for (StringRef attribute :
+         {StringRef(kOperandsAttr), StringRef(kResultsAttr),
+          StringRef(kForwardAttr), StringRef(kInputGradientAttr),
+          StringRef(kWeightGradientAttr)})
+      copy->removeAttr(attribute);
+    return copy;
+  }
   if (function->hasAttr(kForwardAttr) &&
       failed(convertHalves(function, copy, signature)))
     return failure();
@@ -979,6 +1191,9 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     to.setLoc(from.getLoc());
     scope.mapping.map(from, to);
   }
+  if (recipe.eightBit && recipe.eightBit->isDelayed)
+    scope.scales = block->addArgument(RankedTensorType::get({kMostSlots}, wide),
+                                      entry.getLoc());
   // Updates that are rounded at random.
   llvm::SetVector<Value> stochastic;
   // Masters come behind everything else.
@@ -1084,6 +1299,11 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
   };
   for (auto [name, value] : updated)
     addResult(kMasterKind, name.getValue(), scope.mapping.lookup(value));
+  FailureOr<Value> history = endHistory(entry, arguments);
+  if (failed(history))
+    return failure();
+  if (*history)
+    addResult(kScalingKind, "amax_history", *history);
   if (scope.scale && isStep) {
     // Halved by an overflow, doubled by a window without one.
     RoleSetter role(builder);
@@ -1155,6 +1375,15 @@ LogicalResult Converter::run() {
       old.push_back(function);
     else if (function.getName() != "init" && !function.isDeclaration())
       entries.push_back(function);
+  // What has the most tensors says which histories there are.
+  auto orderOf = [](func::FuncOp function) {
+    return function.getName() == "step"        ? 0
+           : function.getName() == "gradients" ? 1
+                                               : 2;
+  };
+  llvm::stable_sort(entries, [&](func::FuncOp a, func::FuncOp b) {
+    return orderOf(a) < orderOf(b);
+  });
   for (func::FuncOp function : entries)
     if (failed(convertEntry(function)))
       return failure();
@@ -1226,8 +1455,15 @@ struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
             << "', expected f32 or narrow";
         return signalPassFailure();
       }
-    Settings settings{lossScale, lossScaleWindow, gradients == "narrow",
-                      moments == "narrow", masters};
+    if (history < 1 || history > (1 << 20)) {
+      emitError(module.getLoc())
+          << "nn-apply-precision: option 'history' is " << int64_t(history)
+          << ", expected 1 to 2^20 steps";
+      return signalPassFailure();
+    }
+    Settings settings{
+        lossScale,           lossScaleWindow, gradients == "narrow",
+        moments == "narrow", masters,         history};
     Converter converter(module, *found, settings, marks);
     if (failed(converter.run()))
       return signalPassFailure();

@@ -52,7 +52,9 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
     bf16. `fp8-tensor` has one factor a tensor, f8E5M2 for gradients of activations and f8E4M3FN
     for all else; `fp8-block` f8E4M3FN in blocks of 128 along what is summed, of 128 x 128 for
     weights, by powers of two (DeepSeek-AI 2024); `mxfp8` f8E4M3FN in blocks of 32 along what
-    is summed (OCP Microscaling Formats 1.0).
+    is summed (OCP Microscaling Formats 1.0). `fp8-delayed` is `fp8-tensor` with scales made of
+    the largest magnitudes of the last `history` steps, which are state of the step ("scaling");
+    a step in which a tensor was not finite, or zero, leaves its scale as it was.
 
     With `gradients=narrow` and `moments=narrow` accumulators and moments are of 16 bits; with
     `masters=false` there is no f32 value of a parameter, and an update is rounded up or down
@@ -88,7 +90,7 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"recipe", "recipe", "std::string", "\"fp32\"",
-      "fp32 (leaves all as it is), bf16, fp16, fp8-tensor, fp8-block or mxfp8">,
+      "fp32 (leaves all as it is), bf16, fp16, fp8-tensor, fp8-block, fp8-delayed or mxfp8">,
     Option<"lossScale", "loss-scale", "double", "65536",
       "fp16: what the loss is first multiplied by">,
     Option<"lossScaleWindow", "loss-scale-window", "double", "2000",
@@ -99,6 +101,8 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
       "In what the optimizer keeps its moments: f32, or narrow">,
     Option<"masters", "masters", "bool", "true",
       "Whether narrow parameters have f32 masters; without, an update is rounded up or down at random">,
+    Option<"history", "history", "int64_t", "1024",
+      "fp8-delayed: of how many steps a scale is made">,
     ListOption<"keep", "keep", "std::string",
       "Parameters that stay f32: patterns of names, with * and ?">,
   ];

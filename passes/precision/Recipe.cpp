@@ -15,6 +15,9 @@ static constexpr Recipe recipes[] = {
      EightBit{EightBit::Granularity::Tensor, nn::ScaleRule::Exact, true}},
     {"fp8-block", Recipe::Narrow::BF16, false,
      EightBit{EightBit::Granularity::Block, nn::ScaleRule::PowerOfTwo, false}},
+    {"fp8-delayed", Recipe::Narrow::BF16, false,
+     EightBit{EightBit::Granularity::Tensor, nn::ScaleRule::Exact, true,
+              /*isDelayed=*/true}},
     {"mxfp8", Recipe::Narrow::BF16, false,
      EightBit{EightBit::Granularity::Micro, nn::ScaleRule::E8M0, false}},
 };

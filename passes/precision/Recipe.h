@@ -28,6 +28,8 @@ struct Recipe {
     nn::ScaleRule scale;
     /// Whether gradients of activations are f8E5M2.
     bool hasWideGradients;
+    /// Whether a scale is made of the steps before, not of the tensor.
+    bool isDelayed = false;
   };
   std::optional<EightBit> eightBit = std::nullopt;
 

@@ -69,8 +69,8 @@ static cl::opt<std::string>
     precision("precision",
               cl::desc("Number formats of a step: fp32 (default), the model as "
                        "written; bf16 or fp16, with f32 masters and sums; "
-                       "fp8-tensor, fp8-block or mxfp8, bf16 with products of "
-                       "8 bits"),
+                       "fp8-tensor, fp8-block, fp8-delayed or mxfp8, bf16 with "
+                       "products of 8 bits"),
               cl::init("fp32"), cl::value_desc("RECIPE"), cl::cat(category));
 static cl::opt<double>
     lossScale("loss-scale",
@@ -80,6 +80,10 @@ static cl::opt<double> lossScaleWindow(
     "loss-scale-window",
     cl::desc("fp16: steps without an overflow that double the scale (2000)"),
     cl::value_desc("N"), cl::init(2000), cl::cat(category));
+static cl::opt<int64_t> amaxHistory(
+    "amax-history",
+    cl::desc("fp8-delayed: of how many steps a scale is made (1024)"),
+    cl::value_desc("N"), cl::init(1024), cl::cat(category));
 static cl::opt<std::string> gradientType(
     "gradients",
     cl::desc("--precision: gradients are added up in f32 (default) or narrow"),
@@ -473,6 +477,14 @@ int main(int argc, char **argv) {
                   " is about what --precision makes narrow, expected "
                   "--precision, too");
   }
+  if (amaxHistory.getNumOccurrences() &&
+      !(recipe->eightBit && recipe->eightBit->isDelayed))
+    return fail("--amax-history is of --precision=fp8-delayed, expected that, "
+                "too");
+  if (amaxHistory < 1 || amaxHistory > 1 << 20)
+    return fail("--amax-history is " + llvm::Twine(amaxHistory) +
+                ", expected a number from 1 to 1048576");
+  options.amaxHistory = amaxHistory;
   options.gradients = gradientType;
   options.moments = momentType;
   options.masters = masterType == "f32";

@@ -1,6 +1,7 @@
 // RUN: sheaf-opt %s --nn-apply-precision=recipe=fp8-block | FileCheck %s --check-prefixes=CHECK,BLOCK
 // RUN: sheaf-opt %s --nn-apply-precision=recipe=fp8-tensor | FileCheck %s --check-prefixes=CHECK,TENSOR
 // RUN: sheaf-opt %s --nn-apply-precision=recipe=mxfp8 | FileCheck %s --check-prefixes=CHECK,MICRO
+// RUN: sheaf-opt %s "--nn-apply-precision=recipe=fp8-delayed history=2" | FileCheck %s --check-prefix=DELAYED
 
 // A letter that is summed is cut alike in both operands, from the innermost dimension on; a matrix of
 // the model in both directions where blocks are square.
@@ -68,3 +69,18 @@ func.func @gradients(%w: tensor<256x256xf32> {nn.param = #nn.param<"w", axes = [
   %d:2 = call @layer_backward(%g, %w, %dy) {nn.role = "input_gradient"} : (tensor<8x256xf32>, tensor<256x256xf32>, tensor<8x4x64xf32>) -> (tensor<8x256xf32>, tensor<256x256xf32>)
   return %d#0, %d#1 : tensor<8x256xf32>, tensor<256x256xf32>
 }
+
+// A layer has its scales as its last argument, and what it found as its last result.
+// DELAYED-LABEL: func.func private @layer_forward
+// DELAYED-SAME: %[[SCALES:arg[0-9]+]]: tensor<2xf32>) -> (tensor<8x4x64xbf16>, tensor<4x8x8xbf16>, tensor<2xf32>)
+// DELAYED: nn.slice %[[SCALES]] offsets [0] sizes [1]
+// DELAYED: nn.mul
+// DELAYED: %[[PAYLOAD:.*]] = nn.cast %{{.*}} : tensor<8x256xf32> -> tensor<8x256xf8E4M3FN>
+// DELAYED: nn.reduce max
+// DELAYED: nn.scaled_einsum "te,hde->thd"(%[[PAYLOAD]], %{{.*}})
+// DELAYED: nn.concatenate
+// DELAYED-LABEL: func.func private @layer_backward
+// DELAYED-SAME: tensor<3xf32>) -> (tensor<8x256xbf16>, tensor<256x256xf32>, tensor<3xf32>)
+// DELAYED: nn.cast %{{.*}} -> tensor<8x4x64xf8E5M2>
+// A gradient that two products read is cast once.
+// DELAYED-NOT: f8E5M2>{{$}}
