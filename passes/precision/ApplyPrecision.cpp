@@ -17,6 +17,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/Dist/Dist.h"
+#include "dialects/NN/Quantize.h"
 #include "passes/autodiff/LayerFunctions.h"
 #include "passes/precision/Passes.h"
 #include "passes/precision/Recipe.h"
@@ -36,8 +37,10 @@ namespace {
 /// What a value is, or is made of by moving its elements.
 enum class Mark : char {
   None,
-  /// A parameter whose products are as narrow as the recipe has them.
+  /// A parameter whose products are of 16 bits.
   Weight,
+  /// One whose products are of 8 bits, where the recipe has those.
+  Matrix,
   /// One whose products choose experts: their results are not rounded.
   Router,
   /// One that stays in f32, and its products with it.
@@ -61,6 +64,20 @@ bool isMove(Operation *op) {
              nn::ConcatenateOp, dist::ConstraintOp>(op);
 }
 
+/// Whether an op gives what a parameter is in another shape, or a part of it.
+bool isView(Operation *op) {
+  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastOp, nn::SliceOp,
+             nn::PadOp, nn::CastOp, dist::ConstraintOp>(op);
+}
+
+/// The product whose result `value` is, its elements moved.
+Operation *sourceOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isMove(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op && isa<nn::EinsumOp, nn::GroupedOuterOp>(op) ? op : nullptr;
+}
+
 bool isGradient(Operation *op) {
   auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
   return role && (role == "input_gradient" || role == "weight_gradient");
@@ -70,13 +87,33 @@ bool hasRole(Operation *op, StringRef name) {
   return role && role == name;
 }
 
-/// Gives the ops that a builder makes a role.
+/// Whether state or a result is what the optimizer averages of gradients.
+bool isMoment(Attribute what) {
+  auto pair = dyn_cast_or_null<ArrayAttr>(what);
+  auto kind =
+      pair && pair.size() == 2 ? dyn_cast<StringAttr>(pair[0]) : nullptr;
+  return kind && llvm::is_contained({"moment1", "moment2", "momentum"},
+                                    kind.getValue());
+}
+
+/// Gives the ops that a builder makes a role as long as it lives: that of `op`
+/// where it has one, or the optimizer's.
 struct RoleSetter : OpBuilder::Listener {
-  explicit RoleSetter(StringRef role) : role(role) {}
-  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) final {
-    setRole(op, role);
+  RoleSetter(OpBuilder &builder, Attribute role)
+      : builder(builder), role(role) {
+    builder.setListener(this);
   }
-  StringRef role;
+  RoleSetter(OpBuilder &builder, Operation *op)
+      : RoleSetter(builder, op->getAttr(nn::kRoleAttr)) {}
+  explicit RoleSetter(OpBuilder &builder)
+      : RoleSetter(builder, builder.getStringAttr("optimizer")) {}
+  ~RoleSetter() { builder.setListener(nullptr); }
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) final {
+    if (role)
+      op->setAttr(nn::kRoleAttr, role);
+  }
+  OpBuilder &builder;
+  Attribute role;
 };
 
 /// A function written for the types of its arguments.
@@ -84,6 +121,8 @@ struct Signature {
   StringRef function;
   SmallVector<Type> types;
   SmallVector<Mark> marks;
+  /// Of a function of gradients: the forward that they are of.
+  StringRef forward = {};
   std::string key() const {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -94,18 +133,28 @@ struct Signature {
   }
 };
 
-/// The scale of a loss in f16: the first one, and how many steps without an
-/// overflow double it.
-struct LossScale {
-  double first, window;
+/// The streams of dropout are small numbers, those of parameters begin at 2^30.
+constexpr int64_t kFirstRoundingStream = int64_t(1) << 29;
+
+/// What a recipe leaves open.
+struct Settings {
+  /// The scale of a loss in f16: the first one, and how many steps without an
+  /// overflow double it.
+  double lossScale, lossScaleWindow;
+  /// Whether gradients of parameters are added up, and the optimizer's moments
+  /// kept, in narrow floats.
+  bool narrowGradients, narrowMoments;
+  /// Whether narrow parameters have f32 masters; else updates are rounded up or
+  /// down at random.
+  bool hasMasters;
 };
 
 class Converter {
 public:
-  Converter(ModuleOp module, const Recipe &recipe, const LossScale &lossScale,
+  Converter(ModuleOp module, const Recipe &recipe, const Settings &settings,
             const llvm::StringMap<Mark> &parameters)
       : module(module), symbols(module), builder(module.getContext()),
-        recipe(recipe), lossScale(lossScale),
+        recipe(recipe), settings(settings),
         narrow(recipe.getNarrowType(module.getContext())),
         wide(builder.getF32Type()), parameters(parameters) {}
 
@@ -122,6 +171,13 @@ private:
   LogicalResult convertCall(func::CallOp call);
   LogicalResult convertLoop(nn::MicrobatchesOp loop);
   LogicalResult convertEinsum(nn::EinsumOp op);
+  /// The product of 8-bit floats, of operands of the new program; null where
+  /// the recipe has none for it.
+  Value convertScaled(nn::EinsumOp op, ValueRange operands, Type element);
+  Value convertGrouped(Operation *op, ValueRange operands);
+  /// A value as it is after a cast to 8 bits, in f32.
+  nn::Quantized quantize(nn::Emit &emit, Value value, bool isGradient,
+                         ArrayRef<int64_t> blocks);
   LogicalResult convertUpdate(Operation &op);
 
   /// Adds an argument to the entry that is written.
@@ -178,7 +234,13 @@ private:
     if (elementOf(to) == wide &&
         (rounds || (isGradient(op) && isReadNarrow(from))))
       to = as(to, narrow, op);
-    scope.mapping.map(from, to);
+    scope.mapping.map(from, keepGradient(from, to, op));
+  }
+  /// The gradient of a parameter as the settings keep it, in f32.
+  Value keepGradient(Value from, Value to, Operation *op) {
+    return settings.narrowGradients && scope.parameterGradients.contains(from)
+               ? as(as(to, narrow, op), wide, op)
+               : to;
   }
   /// A copy of `op` with other operands, its results of the types that follow.
   FailureOr<Operation *> copy(Operation *op, ValueRange operands);
@@ -187,11 +249,19 @@ private:
   SymbolTable symbols;
   OpBuilder builder;
   const Recipe &recipe;
-  const LossScale &lossScale;
+  const Settings &settings;
   Type narrow, wide;
   const llvm::StringMap<Mark> &parameters;
 
+  /// How the forward of a layer was called whose gradients `signature` gives.
+  const Signature *forwardOf(const Signature &signature,
+                             ArrayRef<LayerValue> takes);
+  /// Whether an old value is a gradient of an activation.
+  bool isGradientValue(Value value);
+
   llvm::StringMap<func::FuncOp> made;
+  /// By old name, in the order in which they were called.
+  llvm::StringMap<std::vector<Signature>> signatures;
   /// Functions that are there in the place of others, by their old name, the
   /// first of each.
   llvm::MapVector<StringRef, SmallVector<func::FuncOp>> versions;
@@ -207,6 +277,12 @@ private:
     llvm::DenseSet<Value> wantedNarrow;
     /// By the old argument of the step that is a parameter.
     llvm::DenseMap<Value, Value> masterOf;
+    /// Old products that give the gradient of a matrix.
+    llvm::DenseSet<Operation *> matrixGradients;
+    /// Old values of an entry that are gradients of parameters.
+    llvm::DenseSet<Value> parameterGradients;
+    /// Old arguments that are gradients of activations.
+    llvm::DenseSet<Value> gradients;
     /// Of f16: the old norm of all gradients; the scale of this step and one
     /// over it; whether the step counts; what the next step needs.
     Value norm, scale, inverse, isFinite, goodSteps, window;
@@ -286,6 +362,119 @@ FailureOr<Operation *> Converter::copy(Operation *op, ValueRange operands) {
   return made;
 }
 
+/// Cuts the dimensions that have `letters` in blocks of `length` elements,
+/// counted from the innermost one on.
+static void cutBlocks(StringRef names, ArrayRef<int64_t> shape,
+                      llvm::function_ref<bool(char)> isCut, int64_t length,
+                      llvm::MapVector<char, int64_t> &blocks) {
+  for (auto [c, size] : llvm::reverse(llvm::zip_equal(names, shape))) {
+    if (!isCut(c) || blocks.contains(c))
+      continue;
+    // 0 is all of the dimension.
+    int64_t block = std::min(size, length);
+    blocks[c] = block == size ? 0 : block;
+    length = std::max<int64_t>(1, length / size);
+  }
+}
+
+nn::Quantized Converter::quantize(nn::Emit &emit, Value value, bool isGradient,
+                                  ArrayRef<int64_t> blocks) {
+  FloatType format = Float8E4M3FNType::get(builder.getContext());
+  if (isGradient && recipe.eightBit->hasWideGradients)
+    format = Float8E5M2Type::get(builder.getContext());
+  return nn::quantize(emit, value, format, blocks, recipe.eightBit->scale);
+}
+
+Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
+                               Type element) {
+  using Granularity = Recipe::EightBit::Granularity;
+  if (!recipe.eightBit || operands.size() != 2)
+    return {};
+  bool isWeightGradient = scope.matrixGradients.contains(op);
+  int weight = -1;
+  for (int i = 0; i < 2 && !isWeightGradient; ++i)
+    if (scope.marks.lookup(op.getInputs()[i]) == Mark::Matrix)
+      weight = i;
+  if (!isWeightGradient && weight < 0)
+    return {};
+  // Of a gradient of weights the first operand is the gradient of the result.
+  bool isGradientOf[2] = {isWeightGradient, false};
+  if (weight >= 0)
+    isGradientOf[1 - weight] = isGradient(op);
+  auto [left, result] = op.getEquation().split("->");
+  auto [first, second] = left.split(",");
+  StringRef names[] = {first, second};
+  ArrayRef<int64_t> shapes[] = {tensorType(operands[0]).getShape(),
+                                tensorType(operands[1]).getShape()};
+  // Letters that are summed have blocks in both operands alike.
+  auto isSummed = [&, result = result](char c) { return !result.contains(c); };
+  llvm::MapVector<char, int64_t> summed;
+  int outer = weight == 0 ? 1 : 0;
+  SmallVector<int64_t> blocks[2];
+  Granularity granularity = recipe.eightBit->granularity;
+  int64_t length = granularity == Granularity::Micro ? 32 : 128;
+  cutBlocks(names[outer], shapes[outer], isSummed, length, summed);
+  for (int i = 0; i < 2; ++i) {
+    llvm::MapVector<char, int64_t> own = summed;
+    if (granularity == Granularity::Block && i == weight)
+      cutBlocks(names[i], shapes[i], [](char) { return true; }, length, own);
+    for (auto [c, size] : llvm::zip_equal(names[i], shapes[i])) {
+      auto it = own.find(c);
+      blocks[i].push_back(granularity == Granularity::Tensor ? 0
+                          : it == own.end()                  ? 1
+                                                             : it->second);
+    }
+  }
+  RoleSetter role(builder, op);
+  nn::Emit emit(builder, op.getLoc());
+  nn::Quantized lhs = quantize(emit, operands[0], isGradientOf[0], blocks[0]),
+                rhs = quantize(emit, operands[1], isGradientOf[1], blocks[1]);
+  Value product = nn::scaledEinsum(emit, op.getEquation(), lhs, rhs,
+                                   cast<FloatType>(element));
+  return product;
+}
+
+/// Products of experts are computed from what the casts leave, in f32.
+Value Converter::convertGrouped(Operation *op, ValueRange operands) {
+  using Granularity = Recipe::EightBit::Granularity;
+  bool isOuter = isa<nn::GroupedOuterOp>(op);
+  if (!recipe.eightBit ||
+      !(isOuter ? scope.matrixGradients.contains(op)
+                : scope.marks.lookup(op->getOperand(1)) == Mark::Matrix))
+    return {};
+  Granularity granularity = recipe.eightBit->granularity;
+  int64_t length = granularity == Granularity::Micro ? 32 : 128;
+  RoleSetter role(builder, op);
+  nn::Emit emit(builder, op->getLoc());
+  SmallVector<Value> widened(operands);
+  bool isTransposed = !isOuter && cast<nn::GroupedMatmulOp>(op).getTransposed();
+  for (int i = 0; i < 2; ++i) {
+    ArrayRef<int64_t> shape = tensorType(operands[i]).getShape();
+    int64_t rank = shape.size();
+    bool isMatrix = !isOuter && i == 1;
+    SmallVector<int64_t> blocks(rank,
+                                granularity == Granularity::Tensor ? 0 : 1);
+    auto cut = [&](int64_t dim) {
+      blocks[dim] = shape[dim] <= length ? 0 : length;
+    };
+    if (granularity != Granularity::Tensor) {
+      // Along what is summed; blocks of matrices along both.
+      int64_t inner = isOuter                     ? rank - 2
+                      : !isMatrix || isTransposed ? rank - 1
+                                                  : rank - 2;
+      cut(inner);
+      if (isMatrix && granularity == Granularity::Block)
+        cut(inner == rank - 1 ? rank - 2 : rank - 1);
+    }
+    bool gradient = isGradient(op) && !isMatrix &&
+                    (!isOuter || isGradientValue(op->getOperand(i)));
+    nn::Quantized value = quantize(emit, operands[i], gradient, blocks);
+    widened[i] = nn::dequantize(emit, value, cast<FloatType>(wide));
+  }
+  FailureOr<Operation *> made = copy(op, widened);
+  return succeeded(made) ? (*made)->getResult(0) : Value();
+}
+
 LogicalResult Converter::convertEinsum(nn::EinsumOp op) {
   bool isWeightGradient = hasRole(op, "weight_gradient");
   SmallVector<Value> operands = operandsOf(op);
@@ -300,11 +489,17 @@ LogicalResult Converter::convertEinsum(nn::EinsumOp op) {
   operands = operandsAs(op, isProduct && !isWide ? narrow : wide);
   bool givesNarrow = !isWeightGradient && !isWide && isProduct &&
                      !(isRouter && !isGradient(op));
-  auto type = op.getType().clone(givesNarrow ? narrow : wide);
-  auto made = nn::EinsumOp::create(builder, op.getLoc(), type, op.getEquation(),
-                                   operands);
-  made->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-  setResult(op.getResult(), made.getResult(), op,
+  Type element = givesNarrow ? narrow : wide;
+  Value made =
+      isWide || isRouter ? Value() : convertScaled(op, operands, element);
+  if (!made) {
+    auto plain =
+        nn::EinsumOp::create(builder, op.getLoc(), op.getType().clone(element),
+                             op.getEquation(), operands);
+    plain->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    made = plain;
+  }
+  setResult(op.getResult(), made, op,
             !isGradient(op) && !isRouter && wasNarrow);
   return success();
 }
@@ -318,7 +513,7 @@ LogicalResult Converter::convertOp(Operation &op) {
     return op.emitOpError("has a body, which no recipe but fp32 goes into; "
                           "expected --precision=fp32");
   // What moves a parameter is one.
-  if (isMove(&op) || isa<nn::CastOp>(op))
+  if (isView(&op))
     if (Mark mark = scope.marks.lookup(op.getOperand(0)); mark != Mark::None)
       scope.marks[op.getResult(0)] = mark;
 
@@ -423,6 +618,11 @@ LogicalResult Converter::convertOp(Operation &op) {
     operands = operandsAs(&op, staysNarrow ? narrow : wide);
     rounds = isAllNarrow && !gradient;
   }
+  if (isa<nn::GroupedMatmulOp, nn::GroupedOuterOp>(op))
+    if (Value product = convertGrouped(&op, operands)) {
+      setResult(op.getResult(0), product, &op, isa<nn::GroupedMatmulOp>(op));
+      return success();
+    }
   FailureOr<Operation *> made = copy(&op, operands);
   if (failed(made))
     return failure();
@@ -438,13 +638,16 @@ LogicalResult Converter::convertOp(Operation &op) {
 LogicalResult Converter::convertUpdate(Operation &op) {
   auto adam = dyn_cast<nn::AdamWOp>(op);
   auto sgd = dyn_cast<nn::SGDOp>(op);
-  unsigned scaleAt = 0;
   Value scale = adam ? adam.getGradScale() : sgd.getGradScale();
-  while (op.getOperand(scaleAt) != scale)
-    ++scaleAt;
+  unsigned scaleAt =
+      (adam ? adam.getGradScaleMutable() : sgd.getGradScaleMutable())
+          .getOperandNumber();
   SmallVector<Value> operands = operandsOf(&op);
   if (Value master = scope.masterOf.lookup(op.getOperand(0)))
     operands[0] = master;
+  for (Value &operand : operands)
+    if (isFloat(operand))
+      operand = as(operand, wide, &op);
   nn::Emit emit(builder, op.getLoc());
   if (scope.scale) {
     Value &unscaled = scope.unscaled[scale];
@@ -498,19 +701,17 @@ void Converter::startScaling(Arguments &arguments, bool isStep, Location loc) {
     return addArgument(arguments, number, attributes);
   };
   Value kept = state("loss_scale");
-  Value first = scalar("first_loss_scale", lossScale.first);
+  Value first = scalar("first_loss_scale", settings.lossScale);
   if (isStep) {
     scope.goodSteps = state("good_steps");
-    scope.window = scalar("loss_scale_window", lossScale.window);
+    scope.window = scalar("loss_scale_window", settings.lossScaleWindow);
   }
   builder.setInsertionPointToEnd(arguments.block);
-  RoleSetter role("optimizer");
-  builder.setListener(&role);
+  RoleSetter role(builder);
   nn::Emit emit(builder, loc);
   scope.scale =
       emit.select(emit.compare(nn::Predicate::GT, kept, 0.0), kept, first);
   scope.inverse = emit.div(emit.scalar(kept, 1.0), scope.scale);
-  builder.setListener(nullptr);
 }
 
 /// The norm of gradients that were not scaled; whether it is finite decides, on
@@ -518,14 +719,12 @@ void Converter::startScaling(Arguments &arguments, bool isStep, Location loc) {
 void Converter::scaleNorm(Operation &op) {
   if (!scope.scale || scope.norm.getDefiningOp() != &op)
     return;
-  RoleSetter role("optimizer");
-  builder.setListener(&role);
+  RoleSetter role(builder);
   nn::Emit emit(builder, op.getLoc());
   Value norm = emit.mul(scope.mapping.lookup(scope.norm), scope.inverse);
   scope.mapping.map(scope.norm, norm);
   // NaN is not less, either.
   scope.isFinite = emit.compare(nn::Predicate::LT, norm, INFINITY);
-  builder.setListener(nullptr);
 }
 
 LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
@@ -538,6 +737,9 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
       llvm::map_to_vector(loop.getInits(), [&](Value value) {
         return scope.mapping.lookup(value);
       });
+  for (auto [init, result] : llvm::zip_equal(inits, loop.getResults()))
+    if (settings.narrowGradients && scope.parameterGradients.contains(result))
+      init = as(init, narrow, loop);
   auto made = nn::MicrobatchesOp::create(builder, loop.getLoc(),
                                          ValueRange(inits).getTypes(),
                                          loop.getCount(), sliced, inits);
@@ -568,7 +770,9 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
   }
   scope.casts = std::move(outside);
   for (auto [from, to] : llvm::zip_equal(loop.getResults(), made.getResults()))
-    scope.mapping.map(from, to);
+    scope.mapping.map(from, elementOf(to) == narrow && elementOf(from) == wide
+                                ? as(to, wide, loop)
+                                : Value(to));
   return success();
 }
 
@@ -578,6 +782,9 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
 
 LogicalResult Converter::convertCall(func::CallOp call) {
   Signature signature{call.getCallee(), {}, {}};
+  if (auto callee = symbols.lookup<func::FuncOp>(call.getCallee()))
+    if (auto forward = callee->getAttrOfType<StringAttr>(kForwardAttr))
+      signature.forward = forward.getValue();
   SmallVector<Value> operands = operandsOf(call);
   for (auto [old, value] : llvm::zip_equal(call.getOperands(), operands)) {
     signature.types.push_back(value.getType());
@@ -591,6 +798,28 @@ LogicalResult Converter::convertCall(func::CallOp call) {
   for (auto [from, to] : llvm::zip_equal(call.getResults(), made.getResults()))
     scope.mapping.map(from, to);
   return success();
+}
+
+const Signature *Converter::forwardOf(const Signature &signature,
+                                      ArrayRef<LayerValue> takes) {
+  auto it = signatures.find(signature.forward);
+  if (it == signatures.end())
+    return nullptr;
+  for (const Signature &forward : it->second)
+    if (llvm::all_of(llvm::enumerate(takes), [&](auto item) {
+          LayerValue value = item.value();
+          return value.kind != LayerValue::Argument ||
+                 (value.index < forward.types.size() &&
+                  forward.types[value.index] == signature.types[item.index()] &&
+                  forward.marks[value.index] == signature.marks[item.index()]);
+        }))
+      return &forward;
+  return nullptr;
+}
+
+bool Converter::isGradientValue(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op ? isGradient(op) : scope.gradients.contains(value);
 }
 
 FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
@@ -630,17 +859,21 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
     auto gives = readLayerValues(function, kResultsAttr);
     if (failed(takes) || failed(gives))
       return failure();
+    for (auto [argument, what] : llvm::zip_equal(old.getArguments(), *takes))
+      if (what.kind == LayerValue::Cotangent || what.kind == LayerValue::Handed)
+        scope.gradients.insert(argument);
+    const Signature *forward = forwardOf(signature, *takes);
     for (auto [value, what] : llvm::zip_equal(end->getOperands(), *gives)) {
-      if (what.kind != LayerValue::Argument)
+      if (what.kind != LayerValue::Argument || !forward ||
+          what.index >= forward->types.size())
         continue;
-      const auto *it = llvm::find(*takes, what);
-      if (it == takes->end())
-        continue;
-      size_t index = it - takes->begin();
-      if (signature.marks[index] == Mark::None &&
-          cast<RankedTensorType>(signature.types[index]).getElementType() ==
-              narrow)
+      auto type = dyn_cast<RankedTensorType>(forward->types[what.index]);
+      Mark mark = forward->marks[what.index];
+      if (mark == Mark::None && type && type.getElementType() == narrow)
         scope.wantedNarrow.insert(value);
+      if (mark == Mark::Matrix)
+        if (Operation *product = sourceOf(value))
+          scope.matrixGradients.insert(product);
     }
   }
   builder.setInsertionPointToEnd(block);
@@ -662,6 +895,7 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
   copy.setAllResultAttrs(attributes);
   symbols.insert(copy);
   made[key] = copy;
+  signatures[signature.function].push_back(signature);
   versions[signature.function].push_back(copy);
   if (function->hasAttr(kForwardAttr) &&
       failed(convertHalves(function, copy, signature)))
@@ -692,7 +926,7 @@ LogicalResult Converter::convertHalves(func::FuncOp backward, func::FuncOp copy,
     auto hands = readLayerValues(set->inputGradient, kResultsAttr);
     if (failed(needs) || failed(hands))
       return failure();
-    Signature own{half.getName(), {}, {}};
+    Signature own{half.getName(), {}, {}, signature.forward};
     for (LayerValue value : *needs) {
       if (const auto *it = llvm::find(*takes, value); it != takes->end()) {
         own.types.push_back(signature.types[it - takes->begin()]);
@@ -728,6 +962,9 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
   for (unsigned i = 0; i < types.size(); ++i) {
     auto param = entry.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr);
     auto type = dyn_cast<RankedTensorType>(types[i]);
+    if (settings.narrowMoments && type && type.getElementType() == wide &&
+        isMoment(entry.getArgAttr(i, nn::kStateAttr)))
+      types[i] = type.clone(narrow);
     if (!param || !type || type.getElementType() != wide)
       continue;
     Mark mark = parameters.lookup(param.getName().getValue());
@@ -747,6 +984,8 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     to.setLoc(from.getLoc());
     scope.mapping.map(from, to);
   }
+  // Updates that are rounded at random.
+  llvm::SetVector<Value> stochastic;
   // Masters come behind everything else.
   SmallVector<std::pair<StringAttr, Value>> updated;
   if (isStep)
@@ -758,6 +997,10 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
                               : nn::ParamAttr();
         if (!param || argument.getType() == types[argument.getArgNumber()])
           continue;
+        if (!settings.hasMasters) {
+          stochastic.insert(op.getResult(0));
+          continue;
+        }
         auto type = cast<RankedTensorType>(argument.getType());
         NamedAttrList attributes;
         attributes.set(
@@ -772,6 +1015,27 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     if (entry.getResultAttr(i, nn::kResultAttr) ==
         builder.getStrArrayAttr({"result", "grad_norm"}))
       scope.norm = value;
+    else if (auto what =
+                 entry.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+             what && what.size() == 2 &&
+             what[0] == builder.getStringAttr("gradient"))
+      scope.parameterGradients.insert(value);
+  // In the step they are what the optimizer reads.
+  for (Operation &op : old)
+    if (isa<nn::AdamWOp, nn::SGDOp>(op))
+      scope.parameterGradients.insert(op.getOperand(1));
+  Value key;
+  if (!stochastic.empty()) {
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+      if (entry.getArgAttr(i, nn::kRngAttr))
+        key = block->getArgument(i);
+    NamedAttrList attributes;
+    attributes.set(nn::kRngAttr, builder.getUnitAttr());
+    if (!key)
+      key = addArgument(arguments,
+                        RankedTensorType::get({4}, builder.getI32Type()),
+                        attributes);
+  }
   if (recipe.scalesLoss && scope.norm)
     startScaling(arguments, isStep, entry.getLoc());
   builder.setInsertionPointToEnd(block);
@@ -790,7 +1054,23 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
       if (auto name = dyn_cast<StringAttr>(what[1]);
           name && parameters.lookup(name.getValue()) != Mark::Wide)
         element = narrow;
+    if (settings.narrowMoments && element == wide && isMoment(what))
+      element = narrow;
     Value result = scope.mapping.lookup(value);
+    if (stochastic.contains(value)) {
+      RoleSetter role(builder);
+      nn::Emit emit(builder, value.getLoc());
+      auto number = llvm::find(stochastic, value) - stochastic.begin();
+      Value stream =
+          emit.constant(RankedTensorType::get({}, builder.getI32Type()),
+                        static_cast<double>(kFirstRoundingStream + number));
+      auto bits = RankedTensorType::get(tensorType(result).getShape(),
+                                        builder.getI32Type());
+      Value random = emit.make<nn::RandomOp>(bits, nn::Distribution::Bits, key,
+                                             stream, /*sample_dim=*/false);
+      result = emit.make<nn::CastOp>(tensorType(result).clone(narrow), result,
+                                     random, /*saturate=*/false);
+    }
     // A cast is of the op that gives the value.
     Operation *from = value.getDefiningOp() ? value.getDefiningOp() : end;
     if (element == narrow || element == wide)
@@ -811,8 +1091,7 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     addResult(kMasterKind, name.getValue(), scope.mapping.lookup(value));
   if (scope.scale && isStep) {
     // Halved by an overflow, doubled by a window without one.
-    RoleSetter role("optimizer");
-    builder.setListener(&role);
+    RoleSetter role(builder);
     nn::Emit emit(builder, entry.getLoc());
     Value zero = emit.scalar(scope.scale, 0.0),
           one = emit.scalar(scope.scale, 1.0);
@@ -826,7 +1105,6 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
         kScalingKind, "good_steps",
         emit.select(scope.isFinite, emit.select(isFull, zero, count), zero));
     addResult("result", "loss_scale", scope.scale);
-    builder.setListener(nullptr);
   }
   func::ReturnOp::create(builder, end->getLoc(), results);
   copy.setFunctionType(FunctionType::get(builder.getContext(), types,
@@ -944,8 +1222,18 @@ struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
     llvm::StringMap<Mark> marks;
     if (failed(markParameters(marks)))
       return signalPassFailure();
-    LossScale scale{lossScale, lossScaleWindow};
-    Converter converter(module, *found, scale, marks);
+    for (auto [name, value] :
+         {std::pair<StringRef, StringRef>{"gradients", gradients},
+          {"moments", moments}})
+      if (value != "f32" && value != "narrow") {
+        emitError(module.getLoc())
+            << "nn-apply-precision: option '" << name << "' is '" << value
+            << "', expected f32 or narrow";
+        return signalPassFailure();
+      }
+    Settings settings{lossScale, lossScaleWindow, gradients == "narrow",
+                      moments == "narrow", masters};
+    Converter converter(module, *found, settings, marks);
     if (failed(converter.run()))
       return signalPassFailure();
   }
@@ -1004,7 +1292,12 @@ LogicalResult NNApplyPrecision::markParameters(llvm::StringMap<Mark> &marks) {
       StringRef name = param.getName().getValue();
       if (marks.contains(name))
         continue;
-      Mark mark = Mark::Weight;
+      // Embedding and head have the vocabulary; norms and biases one dimension.
+      bool isMatrix = param.getAxes().size() >= 2 &&
+                      llvm::none_of(param.getAxes(), [](StringAttr axis) {
+                        return axis.getValue() == "vocab";
+                      });
+      Mark mark = isMatrix ? Mark::Matrix : Mark::Weight;
       llvm::SmallPtrSet<void *, 8> seen;
       // What moves in small steps of its own is no weight.
       if (!param.getBalance().isZero())

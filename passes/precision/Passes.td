@@ -46,6 +46,18 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
     steps without one double it. The scale is state of the step ("scaling"), the norm of all
     gradients decides for all ranks.
 
+    `fp8-tensor`, `fp8-block` and `mxfp8` are bf16, and products with weights in layers take
+    8-bit floats (`nn.quantize`, `nn.scaled_einsum`): those of the forward, of the gradient of
+    their input, and of their weights. Embedding, head, routers, norms and attention stay
+    bf16. `fp8-tensor` has one factor a tensor, f8E5M2 for gradients of activations and f8E4M3FN
+    for all else; `fp8-block` f8E4M3FN in blocks of 128 along what is summed, of 128 x 128 for
+    weights, by powers of two (DeepSeek-AI 2024); `mxfp8` f8E4M3FN in blocks of 32 along what
+    is summed (OCP Microscaling Formats 1.0).
+
+    With `gradients=narrow` and `moments=narrow` accumulators and moments are of 16 bits; with
+    `masters=false` there is no f32 value of a parameter, and an update is rounded up or down
+    at random, with the probability of what is cut off.
+
     Parameters that a pattern of `keep` matches stay f32 with their products, as does a
     bias that balances experts. A function of a layer is written once for each list of types
     that it is called with.
@@ -76,11 +88,17 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"recipe", "recipe", "std::string", "\"fp32\"",
-      "fp32 (leaves all as it is), bf16 or fp16">,
+      "fp32 (leaves all as it is), bf16, fp16, fp8-tensor, fp8-block or mxfp8">,
     Option<"lossScale", "loss-scale", "double", "65536",
       "fp16: what the loss is first multiplied by">,
     Option<"lossScaleWindow", "loss-scale-window", "double", "2000",
       "fp16: steps without an overflow that double the scale">,
+    Option<"gradients", "gradients", "std::string", "\"f32\"",
+      "In what gradients of parameters are added up: f32, or narrow">,
+    Option<"moments", "moments", "std::string", "\"f32\"",
+      "In what the optimizer keeps its moments: f32, or narrow">,
+    Option<"masters", "masters", "bool", "true",
+      "Whether narrow parameters have f32 masters; without, an update is rounded up or down at random">,
     ListOption<"keep", "keep", "std::string",
       "Parameters that stay f32: patterns of names, with * and ?">,
   ];

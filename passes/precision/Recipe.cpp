@@ -5,10 +5,18 @@
 using namespace mlir;
 using namespace sheaf;
 
+using EightBit = Recipe::EightBit;
+
 static constexpr Recipe recipes[] = {
-    {"fp32", Recipe::Narrow::F32, false},
-    {"bf16", Recipe::Narrow::BF16, false},
-    {"fp16", Recipe::Narrow::F16, true},
+    {"fp32", Recipe::Narrow::F32},
+    {"bf16", Recipe::Narrow::BF16},
+    {"fp16", Recipe::Narrow::F16, /*scalesLoss=*/true},
+    {"fp8-tensor", Recipe::Narrow::BF16, false,
+     EightBit{EightBit::Granularity::Tensor, nn::ScaleRule::Exact, true}},
+    {"fp8-block", Recipe::Narrow::BF16, false,
+     EightBit{EightBit::Granularity::Block, nn::ScaleRule::PowerOfTwo, false}},
+    {"mxfp8", Recipe::Narrow::BF16, false,
+     EightBit{EightBit::Granularity::Micro, nn::ScaleRule::E8M0, false}},
 };
 
 std::optional<Recipe> sheaf::lookupRecipe(StringRef name) {

@@ -597,6 +597,7 @@ Manifest Manifest::parse(std::string_view text) {
     model.parameters = object.integer("parameters", 0, largest, 0);
     model.flopsPerStep = object.number("flops_per_step", 0);
     model.precision = object.text("precision", "fp32");
+    model.isStep = object.flag("is_step", false);
     if (const Json *patterns = object.array("keep_f32", false))
       for (const Json &pattern : *patterns) {
         if (!pattern.is_string())

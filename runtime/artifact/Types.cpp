@@ -117,6 +117,14 @@ double sheaf::element(SheafType type, const void *data, int64_t index) {
   fail("unknown element type {}", static_cast<int>(type));
 }
 
+/// The code of a number; 8-bit floats have the largest for what is larger.
+template <Format F>
+static auto narrow(double value) {
+  using Code = std::conditional_t<infoOf(F).bits == 16, uint16_t, uint8_t>;
+  return static_cast<Code>(
+      encode<F>(static_cast<float>(value), infoOf(F).bits < 16));
+}
+
 void sheaf::setElement(SheafType type, void *data, int64_t index,
                        double value) {
   switch (type) {
@@ -124,6 +132,17 @@ void sheaf::setElement(SheafType type, void *data, int64_t index,
     return write<double>(data, index, value);
   case SHEAF_F32:
     return write<float>(data, index, static_cast<float>(value));
+  // Through f32, as kernels do.
+  case SHEAF_BF16:
+    return write<uint16_t>(data, index, narrow<Format::BF16>(value));
+  case SHEAF_F16:
+    return write<uint16_t>(data, index, narrow<Format::FP16>(value));
+  case SHEAF_F8E4M3:
+    return write<uint8_t>(data, index, narrow<Format::E4M3>(value));
+  case SHEAF_F8E5M2:
+    return write<uint8_t>(data, index, narrow<Format::E5M2>(value));
+  case SHEAF_F8E8M0:
+    return write<uint8_t>(data, index, narrow<Format::E8M0>(value));
   case SHEAF_I64:
     return write<int64_t>(data, index, static_cast<int64_t>(value));
   case SHEAF_I32:
@@ -132,9 +151,8 @@ void sheaf::setElement(SheafType type, void *data, int64_t index,
     return write<int8_t>(data, index, static_cast<int8_t>(value));
   case SHEAF_I1:
     return write<uint8_t>(data, index, value != 0);
-  default:
-    fail("cannot store a value as {}", typeName(type));
   }
+  fail("unknown element type {}", static_cast<int>(type));
 }
 
 void sheaf::convert(SheafType to, void *target, SheafType from,
@@ -144,7 +162,7 @@ void sheaf::convert(SheafType to, void *target, SheafType from,
       std::memcpy(target, source, count * elementSize(to));
     return;
   }
-  if (to != SHEAF_F32 && to != SHEAF_F64)
+  if (!isFloat(to))
     fail("cannot convert {} to {}", typeName(from), typeName(to));
   for (int64_t i = 0; i < count; ++i)
     setElement(to, target, i, element(from, source, i));

@@ -85,10 +85,11 @@ std::string compileReference(const Artifact &artifact,
   std::vector<std::string> command{compiler, model, "--reference", "-o",
                                    reference};
   const ModelInfo &info = artifact.manifest.model;
-  if (info.precision != "fp32")
+  if (info.precision != "fp32" && !info.isStep) {
     command.push_back("--precision=" + info.precision);
-  for (const std::string &pattern : info.keepF32)
-    command.push_back("--keep-f32=" + pattern);
+    for (const std::string &pattern : info.keepF32)
+      command.push_back("--keep-f32=" + pattern);
+  }
   if (int code = runProgram(command))
     fail("compiling the reference failed: {} ended with status {}", compiler,
          code);

@@ -68,7 +68,9 @@ static cl::opt<std::string>
 static cl::opt<std::string>
     precision("precision",
               cl::desc("Number formats of a step: fp32 (default), the model as "
-                       "written; bf16 or fp16, with f32 masters and sums"),
+                       "written; bf16 or fp16, with f32 masters and sums; "
+                       "fp8-tensor, fp8-block or mxfp8, bf16 with products of "
+                       "8 bits"),
               cl::init("fp32"), cl::value_desc("RECIPE"), cl::cat(category));
 static cl::opt<double>
     lossScale("loss-scale",
@@ -78,6 +80,20 @@ static cl::opt<double> lossScaleWindow(
     "loss-scale-window",
     cl::desc("fp16: steps without an overflow that double the scale (2000)"),
     cl::value_desc("N"), cl::init(2000), cl::cat(category));
+static cl::opt<std::string> gradientType(
+    "gradients",
+    cl::desc("--precision: gradients are added up in f32 (default) or narrow"),
+    cl::init("f32"), cl::value_desc("f32|narrow"), cl::cat(category));
+static cl::opt<std::string> momentType(
+    "moments",
+    cl::desc("--precision: the optimizer's moments are f32 (default) or "
+             "narrow"),
+    cl::init("f32"), cl::value_desc("f32|narrow"), cl::cat(category));
+static cl::opt<std::string> masterType(
+    "masters",
+    cl::desc("--precision: parameters have masters of f32 (default), or none; "
+             "updates are then rounded up or down at random"),
+    cl::init("f32"), cl::value_desc("f32|none"), cl::cat(category));
 static cl::list<std::string> keepF32(
     "keep-f32",
     cl::desc("Parameters that --precision leaves in f32, with their products: "
@@ -446,6 +462,20 @@ int main(int argc, char **argv) {
   if (keepF32.getNumOccurrences() && recipe->isF32())
     return fail("--keep-f32 names parameters that --precision shall leave "
                 "alone, expected --precision, too");
+  for (auto [option, other] : {std::pair{&gradientType, "narrow"},
+                               {&momentType, "narrow"},
+                               {&masterType, "none"}}) {
+    if (*option != "f32" && *option != other)
+      return fail("unknown --" + llvm::Twine(option->ArgStr) + "=" + *option +
+                  ", expected f32 or " + other);
+    if (option->getNumOccurrences() && recipe->isF32())
+      return fail("--" + llvm::Twine(option->ArgStr) +
+                  " is about what --precision makes narrow, expected "
+                  "--precision, too");
+  }
+  options.gradients = gradientType;
+  options.moments = momentType;
+  options.masters = masterType == "f32";
   for (cl::opt<double> *option : {&lossScale, &lossScaleWindow}) {
     if (option->getNumOccurrences() && !recipe->scalesLoss)
       return fail("--" + llvm::Twine(option->ArgStr) +

@@ -106,6 +106,8 @@ struct ModelInfo {
   /// it leaves alone.
   std::string precision;
   std::vector<std::string> keepF32;
+  /// The bytecode is that of a step, which has been made in its recipe.
+  bool isStep = false;
 };
 
 struct Manifest;
