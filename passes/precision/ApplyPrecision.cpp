@@ -714,9 +714,14 @@ LogicalResult Converter::convertOp(Operation &op) {
   isAllNarrow &= hasFloat;
 
   bool rounds = false;
-  if (isa<nn::CastOp>(op)) {
-    auto made = nn::CastOp::create(builder, op.getLoc(),
-                                   op.getResult(0).getType(), operands[0]);
+  if (auto cast = dyn_cast<nn::CastOp>(op)) {
+    // One with a rounding of its own rounds f32.
+    Value input = operands[0];
+    if (!cast.isPlain() && isFloat(input))
+      input = as(input, wide, &op);
+    auto made = nn::CastOp::create(builder, op.getLoc(), cast.getType(), input,
+                                   cast.getRandom() ? operands[1] : Value(),
+                                   cast.getSaturate());
     made->setDiscardableAttrs(op.getDiscardableAttrDictionary());
     setResult(op.getResult(0), made.getResult(), &op, false);
     return success();
