@@ -535,3 +535,39 @@ func.func @rows_counts(%x: tensor<2x4x6x8xf32>, %s: tensor<2x4xi32>, %c: tensor<
   %y = dist.exchange_rows %x counts %s, %s split 0 concat 1 axes ["dp"] : (tensor<2x4x6x8xf32>, tensor<2x4xi32>, tensor<2x4xi32>) -> tensor<1x8x6x8xf32>
   return
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{makes 'tensor<4xf32>' of 'tensor<4xf32>', expected that one of them is partial, and the other is not}}
+  %0 = dist.local %x : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{makes 'tensor<2xf32, #dist.partial<["dp"], sum>>' of 'tensor<4xf32>', expected the same shape and elements}}
+  %0 = dist.local %x : (tensor<4xf32>) -> tensor<2xf32, #dist.partial<["dp"], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32, #dist.partial<["dp"], max>>) {
+  // expected-error@+1 {{has a value that is partial by max, expected sum}}
+  %0 = dist.local %x : (tensor<4xf32, #dist.partial<["dp"], max>>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'dist.local' op }}
+  %0 = dist.local %x : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["dp"], sum>>
+  return
+}
