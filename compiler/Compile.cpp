@@ -18,6 +18,7 @@
 #include "passes/pipeline/Conversion.h"
 #include "passes/pipeline/schedule/Text.h"
 #include "passes/pipeline/schedule/Verify.h"
+#include "passes/precision/Roundings.h"
 #include "passes/sharding/Context.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Passes.h"
@@ -50,6 +51,8 @@ constexpr llvm::StringLiteral kFlopsAttr = "sheaf.flops_per_step";
 constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 /// How gradients and weights are sent, where they are rounded for that.
 constexpr llvm::StringLiteral kWireAttr = "sheaf.wire";
+/// The recipe of the step's number formats, and what it leaves alone.
+constexpr llvm::StringLiteral kPrecisionAttr = "sheaf.precision";
 
 /// One compilation.
 class Compilation {
@@ -79,6 +82,8 @@ private:
   /// What a step sends, where that is to be explained.
   llvm::json::Array collectives;
   bool explains = false;
+  /// Where it rounds to narrow floats.
+  llvm::json::Array roundings;
   /// Of the axis pp.
   dist::LinkSpeed link = {1, 0};
   /// The step as a pipeline, where there is one and it was not skipped.
@@ -107,6 +112,7 @@ private:
   /// What --context=auto stands for.
   LogicalResult chooseContext(bool isResumed);
   std::string exchangePass();
+  LogicalResult applyPrecision();
   LogicalResult makeStep();
   std::string compressPass();
   LogicalResult makeDevice();
@@ -432,6 +438,30 @@ std::string Compilation::exchangePass() {
              : "";
 }
 
+/// The step in the number formats that were asked for.
+LogicalResult Compilation::applyPrecision() {
+  // A reference in f64 is what all precisions are held against.
+  if (options.precision == "fp32" || options.wide)
+    return success();
+  std::string keep;
+  for (const std::string &pattern : options.keepF32)
+    keep += (keep.empty() ? " keep=" : ",") + pattern;
+  if (failed(runPasses("precision",
+                       "nn-apply-precision{recipe=" + options.precision + keep +
+                           " loss-scale=" + options.lossScale +
+                           " loss-scale-window=" + options.lossScaleWindow +
+                           " gradients=" + options.gradients +
+                           " moments=" + options.moments +
+                           " masters=" + (options.masters ? "true" : "false") +
+                           "},canonicalize,cse")))
+    return failure();
+  SmallVector<StringRef> texts{options.precision};
+  llvm::append_range(texts, options.keepF32);
+  module->setAttr(kPrecisionAttr,
+                  Builder(module.getContext()).getStrArrayAttr(texts));
+  return success();
+}
+
 /// Floor 1 to floor 2.
 LogicalResult Compilation::makeStep() {
   if (!isTraining()) {
@@ -479,7 +509,8 @@ LogicalResult Compilation::makeStep() {
                              scalars + "},nn-add-initializer")) ||
         failed(runPasses("evaluation",
                          Twine("nn-prepare-evaluation{functions=loss") +
-                             (logits ? ",logits" : "") + "}")))
+                             (logits ? ",logits" : "") + "}")) ||
+        failed(applyPrecision()))
       return failure();
     module->setAttr(
         kMicrobatchesAttr,
@@ -528,7 +559,9 @@ LogicalResult Compilation::makeDevice() {
   llvm::raw_string_ostream os(strategy);
   // Means over the step are sums and counts, which may be sharded.
   // Of a dropout in zig-zag order the numbers are cut, not the values.
-  os << "nn-decompose{ops=step_mean,step_sum"
+  // Of 8-bit floats each op is sharded on its own: an amax is reduced over the
+  // devices that have parts of a block.
+  os << "nn-decompose{ops=step_mean,step_sum,quantize,dequantize,scaled_einsum"
      << (context == "zigzag" ? ",dropout" : "")
      << "},dist-apply-strategy{mesh=";
   // An exchange of heads has declared it.
@@ -616,6 +649,38 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
   return memory;
 }
 
+/// What of the memory of a device is there for each parameter of the model, and
+/// how many of those there are.
+static llvm::json::Object explainParameters(const llvm::json::Object &manifest,
+                                            const llvm::json::Object &memory) {
+  int64_t count = 0;
+  for (const llvm::json::Value &value : *manifest.getArray("buffers")) {
+    const llvm::json::Object &buffer = *value.getAsObject();
+    if (buffer.getString("kind") != "parameter")
+      continue;
+    const llvm::json::Array *shape = buffer.getArray("global_shape");
+    int64_t elements = 1;
+    for (const llvm::json::Value &size :
+         shape ? *shape : *buffer.getArray("shape"))
+      elements *= *size.getAsInteger();
+    count += elements;
+  }
+  llvm::json::Object all;
+  double sum = 0;
+  for (StringRef kind :
+       {"parameter", "gradients", "master", "moment1", "moment2", "momentum"})
+    if (std::optional<int64_t> bytes = memory.getInteger(kind);
+        bytes && *bytes && count) {
+      all[kind] = static_cast<double>(*bytes) / static_cast<double>(count);
+      sum += *all.getNumber(kind);
+    }
+  if (!all.empty()) {
+    all["all"] = sum;
+    all["parameters"] = count;
+  }
+  return all;
+}
+
 static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
                                         StringRef name) {
   return explainMemory(manifest,
@@ -693,12 +758,17 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
   if (failed(entries))
     return failure();
   llvm::json::Object memory = explainMemory(*entries, "step");
+  llvm::json::Object each = explainParameters(*entries, memory);
   if (options.explain == CompileOptions::Explain::Json) {
     llvm::json::Array totals = sharding::totalsOf(collectives);
     llvm::json::Object all{{"collectives", std::move(collectives)},
                            {"totals", std::move(totals)},
                            {"conflicts", std::move(conflicts)},
                            {"memory", std::move(memory)}};
+    if (!each.empty())
+      all["bytes_per_parameter"] = std::move(each);
+    if (!roundings.empty())
+      all["roundings"] = std::move(roundings);
     if (contextChoice)
       all["context"] = sharding::explainContext(*contextChoice);
     if (!attention.empty())
@@ -744,6 +814,18 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
       line(kind, bytes);
   std::pair<int64_t, int64_t> all = sum;
   line("in all", all);
+  if (!each.empty()) {
+    // In the order of their making.
+    llvm::outs() << "bytes per parameter:";
+    for (StringRef kind :
+         {"parameter", "gradients", "master", "moment1", "moment2", "momentum"})
+      if (std::optional<double> bytes = each.getNumber(kind))
+        llvm::outs() << llvm::formatv(" {0} {1:F2},", kind, *bytes);
+    llvm::outs() << llvm::formatv(" in all {0:F2}, of {1} parameters\n",
+                                  *each.getNumber("all"),
+                                  *each.getInteger("parameters"));
+  }
+  printRoundings(roundings, llvm::outs());
   eachPeak(*entries, [&](int64_t place, int64_t bytes, StringRef action) {
     llvm::outs() << "place " << place << " of pp: at most " << bytes
                  << " bytes, at " << action << "\n";
@@ -882,7 +964,8 @@ LogicalResult Compilation::statePeaks() {
 
 /// Floor 3 without its mesh.
 LogicalResult Compilation::makeTransfers() {
-  if (failed(runPasses("transfers", "dist-to-nn,canonicalize,cse")))
+  if (failed(runPasses("transfers",
+                       "dist-to-nn,nn-widen-products,canonicalize,cse")))
     return failure();
   module->removeAttr(kDeviceAttr);
   if (options.reference &&
@@ -892,7 +975,8 @@ LogicalResult Compilation::makeTransfers() {
                                     "canonicalize,cse")))
     return failure();
   if (!options.reference &&
-      failed(runPasses("reductions", "nn-decompose{ops=route},"
+      failed(runPasses("reductions", "nn-decompose{ops=route,quantize,"
+                                     "dequantize,scaled_einsum},"
                                      "func.func(cpu-split-reductions)")))
     return failure();
   return success();
@@ -966,7 +1050,8 @@ static Floor floorAfter(StringRef phase) {
     phase = phase.take_front(phase.find('-', 3));
   return llvm::StringSwitch<Floor>(phase)
       .Cases({"at-model", "inline", "exchange", "differentiate", "at-gradients",
-              "recompute", "accumulate", "optimizer", "evaluation"},
+              "recompute", "accumulate", "optimizer", "evaluation",
+              "precision"},
              Floor::Model)
       .Cases({"widen", "simplify", "stages", "at-step"}, Floor::Step)
       .Cases({"strategy", "propagate", "partition", "collectives", "at-device"},
@@ -1115,6 +1200,16 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest,
   model["parameters"] = parameters;
   auto microbatches = module->getAttrOfType<IntegerAttr>(kMicrobatchesAttr);
   model["microbatches"] = microbatches ? microbatches.getInt() : 1;
+  if (auto texts = module->getAttrOfType<ArrayAttr>(kPrecisionAttr);
+      texts && !texts.empty() &&
+      llvm::all_of(texts, llvm::IsaPred<StringAttr>)) {
+    model["precision"] = cast<StringAttr>(texts[0]).getValue();
+    llvm::json::Array patterns;
+    for (Attribute text : texts.getValue().drop_front())
+      patterns.push_back(cast<StringAttr>(text).getValue());
+    if (!patterns.empty())
+      model["keep_f32"] = std::move(patterns);
+  }
   if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsAttr))
     model["flops_per_step"] = flops.getValue().roundToDouble();
   return model;
@@ -1148,7 +1243,10 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   manifest["target"] = "cpu";
   manifest["cpu"] = processor->name;
   manifest["cpu_features"] = std::move(features);
-  manifest["model"] = describeModel(manifest, module);
+  llvm::json::Object model = describeModel(manifest, module);
+  if (!isModel)
+    model["is_step"] = true;
+  manifest["model"] = std::move(model);
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(manifest));
 
@@ -1439,6 +1537,11 @@ LogicalResult Compilation::run(StringRef path) {
     return module.emitError("is a step already, whose backward keeps what "
                             "attention read; give --context=ulysses with the "
                             "model");
+  if (options.precision != "fp32" && !isResumed && !(isModel && isTraining()))
+    return module.emitError("--precision=")
+           << options.precision
+           << " makes the step of a model compute in other numbers, expected a "
+              "model with @loss, or --precision=fp32";
   explains = options.explain != CompileOptions::Explain::No;
   if (!options.why.empty() &&
       (floor > Floor::Step || options.emit < Floor::Device ||
@@ -1484,6 +1587,9 @@ LogicalResult Compilation::run(StringRef path) {
   }
   if (floor <= Floor::Step && failed(makeStep()))
     return failure();
+  if (auto step = module.lookupSymbol<func::FuncOp>("step");
+      explains && step && !phases.isSkipping())
+    roundings = explainRoundings(step);
   if (options.emit == Floor::Step) {
     module->removeAttr(kContextAttr);
     return writeText(path);

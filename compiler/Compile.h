@@ -45,6 +45,12 @@ struct CompileOptions {
   Floor emit = Floor::Artifact;
   CodegenOptions codegen;
   int64_t microbatches = 1;
+  /// A recipe of nn-apply-precision, and the parameters that stay f32.
+  std::string precision = "fp32";
+  std::vector<std::string> keepF32;
+  std::string lossScale = "65536", lossScaleWindow = "2000";
+  std::string gradients = "f32", moments = "f32";
+  bool masters = true;
   std::string recompute = "none";
   std::string optimizer = "adamw";
   /// The axes of the mesh and their sizes, the outermost first; empty: one

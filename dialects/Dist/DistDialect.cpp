@@ -49,8 +49,14 @@ void DistDialect::initialize() {
 
 bool sheaf::dist::isStaticTensor(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return tensor && tensor.hasStaticShape() &&
-         llvm::all_of(tensor.getShape(), [](int64_t size) { return size > 0; });
+  if (!tensor || !tensor.hasStaticShape())
+    return false;
+  // The bytes of every tensor must fit an int64_t, padding included.
+  int64_t elements = 1;
+  for (int64_t size : tensor.getShape())
+    if (size < 1 || __builtin_mul_overflow(elements, size, &elements))
+      return false;
+  return elements <= (int64_t(1) << 59);
 }
 
 MeshOp sheaf::dist::getMesh(Operation *op) {

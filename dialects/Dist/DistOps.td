@@ -10,7 +10,8 @@ include "mlir/IR/SymbolInterfaces.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
 def Dist_Tensor : Type<CPred<"::sheaf::dist::isStaticTensor($_self)">,
-  "ranked tensor of static shape", "::mlir::RankedTensorType">;
+  "tensor with static dimensions of at least 1 and at most 2^59 elements",
+  "::mlir::RankedTensorType">;
 def Dist_I64 : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer">;
 def Dist_AxesAttr : TypedArrayAttrBase<Dist_AxisAttr, "axes of the mesh">;
 def Dist_MeshAxesAttr : TypedArrayAttrBase<Dist_MeshAxisAttr, "axes with sizes and links">;

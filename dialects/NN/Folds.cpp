@@ -103,6 +103,55 @@ static Attribute evaluate(RankedTensorType type, ArrayRef<Attribute> operands,
   return DenseElementsAttr::get(type, ArrayRef<Out>(values));
 }
 
+/// A number of an 8-bit float or of f32, bf16 or f16 as f32.
+static float toFloat(const APFloat &number) {
+  if (&number.getSemantics() == &APFloat::Float8E8M0FNU())
+    return sheaf::decode<sheaf::Format::E8M0>(
+        number.bitcastToAPInt().getZExtValue());
+  return number.convertToFloat();
+}
+
+/// The code of `value` in `to`, bf16, f16 or an 8-bit float; with `random` it
+/// is rounded by those bits.
+static APFloat encoded(FloatType to, float value, bool saturates,
+                       std::optional<uint32_t> random = std::nullopt) {
+  auto code = [&]<sheaf::Format F>() -> uint32_t {
+    if constexpr (F != sheaf::Format::E8M0)
+      if (random)
+        return sheaf::encodeStochastic<F>(value, saturates, *random);
+    return sheaf::encode<F>(value, saturates);
+  };
+  uint32_t bits =
+      to.isBF16()                 ? code.operator()<sheaf::Format::BF16>()
+      : to.isF16()                ? code.operator()<sheaf::Format::FP16>()
+      : isa<Float8E4M3FNType>(to) ? code.operator()<sheaf::Format::E4M3>()
+      : isa<Float8E5M2Type>(to)   ? code.operator()<sheaf::Format::E5M2>()
+                                  : code.operator()<sheaf::Format::E8M0>();
+  return APFloat(to.getFloatSemantics(), APInt(to.getWidth(), bits));
+}
+
+/// A cast that rounds by random bits, of constants.
+static Attribute evaluateStochastic(CastOp op, Attribute input,
+                                    Attribute random) {
+  auto numbers = dense(input), words = dense(random);
+  RankedTensorType type = op.getType();
+  if (!numbers || !words)
+    return {};
+  bool allSplat = numbers.isSplat() && words.isSplat();
+  if (!allSplat && type.getNumElements() > kMaxFoldedElements)
+    return {};
+  SmallVector<APFloat> values;
+  for (auto [number, word] : llvm::zip_equal(numbers.getValues<APFloat>(),
+                                             words.getValues<APInt>())) {
+    values.push_back(encoded(cast<FloatType>(type.getElementType()),
+                             number.convertToFloat(), op.saturates(),
+                             static_cast<uint32_t>(word.getZExtValue())));
+    if (allSplat)
+      break;
+  }
+  return DenseElementsAttr::get(type, ArrayRef<APFloat>(values));
+}
+
 /// Evaluates an op whose operands and result have one element type.
 template <typename OnFloats, typename OnInts>
 static Attribute evaluateNumbers(RankedTensorType type,
@@ -349,42 +398,46 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
   if (getInput().getType() == getType())
     return getInput();
   if (auto inner = getInput().getDefiningOp<CastOp>();
-      inner && !(*this)->hasAttr(kRuleAttr)) {
+      inner && !(*this)->hasAttr(kRuleAttr) && !inner.getSaturate()) {
     Type first = inner.getInput().getType().getElementType();
     Type middle = inner.getType().getElementType();
     // 0 and 1 are numbers of every type.
     if (isExactCast(first, middle) || first.isInteger(1)) {
-      if (inner.getInput().getType() == getType())
+      bool isSame = inner.getInput().getType() == getType();
+      // What is exact stays, but for an infinity that saturates.
+      if (isSame && (!saturates() || isa<Float8E4M3FNType>(to)))
         return inner.getInput();
-      getInputMutable().assign(inner.getInput());
-      return getResult();
+      // Random bits are for f32, and a word for another type.
+      if (!isSame && isPlain()) {
+        getInputMutable().assign(inner.getInput());
+        return getResult();
+      }
     }
   }
   auto input = dense(adaptor.getInput());
   if (!input)
     return {};
+  if (getRandom())
+    return evaluateStochastic(*this, input, adaptor.getRandom());
   Type from = input.getElementType();
-  auto toFloat = dyn_cast<FloatType>(to);
-  if (toFloat && to.getIntOrFloatBitWidth() == 8) {
+  auto toType = dyn_cast<FloatType>(to);
+  if (toType && saturates()) {
     // As kernels do. A number of f64 would be rounded twice, an integer is left
     // to the machine.
     if (!isa<FloatType>(from) || from.isF64())
       return {};
     return evaluate<APFloat, APFloat>(
         getType(), adaptor.getInput(), [&](Floats n) -> std::optional<APFloat> {
-          float value = n[0].convertToFloat();
-          uint32_t code = isa<Float8E4M3FNType>(to)
-                              ? sheaf::encode<sheaf::Format::E4M3>(value, true)
-                              : sheaf::encode<sheaf::Format::E5M2>(value, true);
-          return APFloat(toFloat.getFloatSemantics(), APInt(8, code));
+          return encoded(toType, toFloat(n[0]), /*saturates=*/true);
         });
   }
-  if (isa<FloatType>(from) && toFloat)
+  if (isa<FloatType>(from) && toType)
     return evaluate<APFloat, APFloat>(
         getType(), adaptor.getInput(), [&](Floats n) -> std::optional<APFloat> {
-          APFloat value = n[0];
+          APFloat value =
+              isa<Float8E8M0FNUType>(from) ? APFloat(toFloat(n[0])) : n[0];
           bool inexact;
-          value.convert(toFloat.getFloatSemantics(),
+          value.convert(toType.getFloatSemantics(),
                         APFloat::rmNearestTiesToEven, &inexact);
           return value;
         });
@@ -402,10 +455,10 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
           return value;
         });
   bool isSigned = !from.isInteger(1);
-  if (toFloat)
+  if (toType)
     return evaluate<APInt, APFloat>(
         getType(), adaptor.getInput(), [&](Ints n) -> std::optional<APFloat> {
-          APFloat value(toFloat.getFloatSemantics());
+          APFloat value(toType.getFloatSemantics());
           value.convertFromAPInt(n[0], isSigned, APFloat::rmNearestTiesToEven);
           return value;
         });

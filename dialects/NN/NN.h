@@ -36,6 +36,13 @@ bool isFloatElement(mlir::Type type);
 bool isNumberElement(mlir::Type type);
 bool isIntElement(mlir::Type type);
 bool isBoolElement(mlir::Type type);
+/// f32, bf16 or f16.
+bool isNarrowElement(mlir::Type type);
+/// Of numbers in 8 bits that have factors beside them, and of those factors.
+bool isPayloadElement(mlir::Type type);
+bool isFactorElement(mlir::Type type);
+/// The element type of a payload.
+bool isPayload(mlir::Type element);
 
 /// The element type in which sums, norms, losses and logarithms are kept: f32
 /// for bf16 and f16, else `element` itself.

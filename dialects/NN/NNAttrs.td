@@ -30,8 +30,20 @@ def NN_Predicate : NN_Enum<"Predicate", "a comparison", [
 def NN_PredicateAttr : NN_EnumAttr<NN_Predicate, "predicate">;
 
 def NN_Distribution : NN_Enum<"Distribution", "a distribution of random numbers", [
-  I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">]>;
+  I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">,
+  I32EnumAttrCase<"Bits", 2, "bits">]>;
 def NN_DistributionAttr : NN_EnumAttr<NN_Distribution, "distribution">;
+
+def NN_ScaleRule : NN_Enum<"ScaleRule",
+  "how the factor of a block follows from its largest magnitude", [
+  I32EnumAttrCase<"Exact", 0, "exact">, I32EnumAttrCase<"PowerOfTwo", 1, "power_of_two">,
+  I32EnumAttrCase<"E8M0", 2, "e8m0">]>;
+def NN_ScaleRuleAttr : NN_EnumAttr<NN_ScaleRule, "scale_rule">;
+
+/// The element type of a payload.
+def NN_PayloadAttr : TypeAttrBase<"::mlir::FloatType",
+  "f8E4M3FN or f8E5M2 (f4E2M1FN, of which two lie in a byte, cannot be stored)",
+  CPred<"::sheaf::nn::isPayload($_self)">>;
 
 def NN_Scores : NN_Enum<"Scores", "how a router's logits become scores", [
   I32EnumAttrCase<"Softmax", 0, "softmax">, I32EnumAttrCase<"Sigmoid", 1, "sigmoid">]>;

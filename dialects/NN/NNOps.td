@@ -27,6 +27,14 @@ def NN_FloatTensor : NN_Tensor<"::sheaf::nn::isFloatElement($_self)",
 def NN_NumberTensor : NN_Tensor<"::sheaf::nn::isNumberElement($_self)",
   "f64, f32, bf16, f16 or i32">;
 def NN_IntTensor : NN_Tensor<"::sheaf::nn::isIntElement($_self)", "i32">;
+def NN_RandomTensor : NN_Tensor<
+  "::sheaf::nn::isFloatElement($_self) || ::sheaf::nn::isIntElement($_self)",
+  "f64, f32, bf16, f16, or i32 for bits">;
+def NN_NarrowTensor : NN_Tensor<"::sheaf::nn::isNarrowElement($_self)", "f32, bf16 or f16">;
+def NN_PayloadTensor : NN_Tensor<"::sheaf::nn::isPayloadElement($_self)",
+  "f8E4M3FN or f8E5M2">;
+def NN_FactorTensor : NN_Tensor<"::sheaf::nn::isFactorElement($_self)",
+  "f32 or f8E8M0FNU">;
 def NN_BoolTensor : NN_Tensor<"::sheaf::nn::isBoolElement($_self)", "i1">;
 def NN_WeightTensor : NN_Tensor<
   "::sheaf::nn::isFloatElement($_self) || ::sheaf::nn::isBoolElement($_self)",
@@ -206,17 +214,45 @@ def NN_CastOp : NN_ElementwiseOp<"cast", [ByGradient]> {
   let description = [{
     Floats round to nearest even; float to integer rounds toward zero; i1 gives 0
     or 1, and a number gives true where it is not 0. Gradients pass between
-    floats.
+    floats, whatever the rounding; none goes to the bits.
+
+    `saturate`, to bf16, f16 or an 8-bit float: what is larger than the largest
+    finite number, infinity included, becomes that; NaN stays. A cast to an 8-bit
+    float does so without the word, too. To f8E8M0FNU, which has powers of two only,
+    a cast takes the magnitude and rounds up.
+
+    `stochastic`, from f32 to bf16, f16, f8E4M3FN or f8E5M2: away from zero with the
+    probability of what is cut off, by 32 random bits an element, those of `nn.random
+    bits`; what is exact stays. `sheaf/Casts.h` has the code, docs/design/precision.md
+    the table.
 
     Example:
 
     ```mlir
     %y = nn.cast %x : tensor<4x8xi32> -> tensor<4x8xf32>
+    %z = nn.cast %y saturate : tensor<4x8xf32> -> tensor<4x8xf16>
+    %w = nn.cast %y stochastic %bits saturate : tensor<4x8xf32>, tensor<4x8xi32> -> tensor<4x8xbf16>
     ```
   }];
-  let arguments = (ins NN_AnyTensor:$input);
+  let arguments = (ins NN_AnyTensor:$input, Optional<NN_IntTensor>:$random, UnitAttr:$saturate);
   let results = (outs NN_AnyTensor:$result);
-  let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
+  let assemblyFormat = [{
+    $input (`stochastic` $random^)? (`saturate` $saturate^)? attr-dict
+    `:` type($input) (`,` type($random)^)? `->` type($result)
+  }];
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$input), [{
+    build($_builder, $_state, type, input, ::mlir::Value(), /*saturate=*/false);
+  }]>];
+  let extraClassDeclaration = elementwiseRule # [{
+    /// Whether it rounds to nearest and says nothing of what is too large.
+    bool isPlain() { return !getRandom() && !getSaturate(); }
+    /// Whether what is too large becomes the largest number, by the word or by the
+    /// type of the result.
+    bool saturates() {
+      auto type = ::llvm::dyn_cast<::mlir::FloatType>(getType().getElementType());
+      return getSaturate() || (type && type.getWidth() == 8);
+    }
+  }];
   let hasFolder = 1;
   let hasVerifier = 1;
 }
@@ -531,14 +567,14 @@ def NN_TopKOp : NN_Op<"top_k", [ByInference, ByRule, ByGradient]> {
 def NN_RandomOp : NN_Op<"random", [ByRule]> {
   let summary = "random numbers that do not depend on the mesh";
   let description = [{
-    `uniform` on [0, 1) or `normal` with mean 0 and deviation 1, by Philox 4x32-10
-    (Salmon et al. 2011). `key` holds the seed's low and high word, the step and
+    `uniform` on [0, 1), `normal` with mean 0 and deviation 1, or `bits`, 32 of them
+    as an i32, by Philox 4x32-10 (Salmon et al. 2011). `key` holds the seed's low and high word, the step and
     the number of the first sample; `stream` tells one use from another. The
     counter of an element is (index within the sample, sample, stream, step),
     where with `sample_dim` the index along dimension 0 counts samples, and
     without it the sample is 0. Uniform: (word0 >> 8) * 2^-24. Normal:
     sqrt(-2 log u) * cos(2 pi v) with u = ((word0 >> 8) + 1) * 2^-24 and
-    v = (word1 >> 8) * 2^-24. With `at %offsets of [sizes]` the result is a part of
+    v = (word1 >> 8) * 2^-24. Bits: word0. With `at %offsets of [sizes]` the result is a part of
     a tensor of those sizes: element i along dimension d has the index
     offsets[d] + i there, and is the number that the whole tensor has.
 
@@ -547,13 +583,14 @@ def NN_RandomOp : NN_Op<"random", [ByRule]> {
     ```mlir
     %u = nn.random uniform %key, %stream sample_dim : (tensor<4xi32>, tensor<i32>) -> tensor<8x64xf32>
     %n = nn.random normal %key, %stream : (tensor<4xi32>, tensor<i32>) -> tensor<256x64xf32>
+    %b = nn.random bits %key, %stream : (tensor<4xi32>, tensor<i32>) -> tensor<256x64xi32>
     %p = nn.random normal %key, %stream at %offsets of [256, 64] : (tensor<4xi32>, tensor<i32>, tensor<2xi32>) -> tensor<64x64xf32>
     ```
   }];
   let arguments = (ins NN_DistributionAttr:$distribution, NN_IntTensor:$key, NN_IntTensor:$stream,
                        Optional<NN_IntTensor>:$offsets, UnitAttr:$sample_dim,
                        OptionalAttr<DenseI64ArrayAttr>:$whole);
-  let results = (outs NN_FloatTensor:$result);
+  let results = (outs NN_RandomTensor:$result);
   let assemblyFormat = [{
     custom<Word>($distribution) $key `,` $stream (`at` $offsets^ `of` $whole)?
     (`sample_dim` $sample_dim^)? attr-dict `:` functional-type(operands, results)
@@ -593,6 +630,101 @@ def NN_DropoutOp : NN_Op<"dropout", [ByInference, ByRule, ByGradient, ByDecompos
     $input `,` $key `,` $stream `rate` $rate attr-dict `:` functional-type(operands, results)
   }];
   let hasFolder = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Scaled 8-bit payloads
+//===----------------------------------------------------------------------===//
+
+def NN_QuantizeOp : NN_Op<"quantize", [ByInference, ByRule, ByDecomposition]> {
+  let summary = "8-bit floats and the factors that bring them back";
+  let description = [{
+    Cuts the input into blocks, scales each so that its largest magnitude, amax, is
+    near the largest number of the payload's format, L (448 of f8E4M3FN, 57344 of
+    f8E5M2), and casts. `blocks` has the length of a block along each dimension, 0
+    for the whole of it: `[0, 0]` is one block a tensor, `[1, 0]` one a row, `[1, 128]`
+    and `[128, 128]` those of DeepSeek-V3, `[1, 32]` those of MX. Behind the last whole
+    block of a dimension stands a shorter one. The second result has for each block the
+    factor that `nn.dequantize` multiplies by: ceil(size / block) along a dimension.
+
+    `exact`: scale = L / amax, payload = cast(x * scale), factor = 1 / scale, f32.
+    `power_of_two`: the same with the scale rounded down to a power of two, so that
+    nothing is rounded but the payload. A scale too large for f32 is the largest
+    finite number, or 2^127. `e8m0`: factor = amax / L rounded up to a power of two,
+    f8E8M0FNU, payload = cast(x / factor) (OCP Microscaling Formats 1.0, with the
+    factor rounded up). Where amax is 0, infinite or NaN, scale and factor are 1.
+    Everything is computed in f32; the cast saturates and keeps NaN, so that a finite
+    tensor gives no NaN, and NaN stays where it is.
+
+    It has no gradient: it is put in after differentiation. A dimension that is one of
+    several blocks is sharded by whole blocks, one that is a single block is needed
+    whole; `nn-decompose` before `dist-partition` reduces amax over the devices instead.
+
+    Example:
+
+    ```mlir
+    %q, %f = nn.quantize %x to f8E4M3FN blocks [1, 128] scale exact
+      : (tensor<8x256xf32>) -> (tensor<8x256xf8E4M3FN>, tensor<8x2xf32>)
+    %p, %g = nn.quantize %x to f8E5M2 blocks [1, 32] scale e8m0
+      : (tensor<8x256xf32>) -> (tensor<8x256xf8E5M2>, tensor<8x8xf8E8M0FNU>)
+    ```
+  }];
+  let arguments = (ins NN_NarrowTensor:$input, NN_PayloadAttr:$format, DenseI64ArrayAttr:$blocks,
+                       NN_ScaleRuleAttr:$scale);
+  let results = (outs NN_PayloadTensor:$payload, NN_FactorTensor:$factors);
+  let assemblyFormat = [{
+    $input `to` $format `blocks` $blocks `scale` custom<Word>($scale) attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def NN_DequantizeOp : NN_Op<"dequantize", [ByRule, ByDecomposition]> {
+  let summary = "numbers from 8-bit floats and factors";
+  let description = [{
+    Each element times the factor of its block, in f32, rounded once to the result's
+    type. `blocks` as in `nn.quantize`. It has no gradient.
+
+    Example:
+
+    ```mlir
+    %x = nn.dequantize %q, %f blocks [1, 128] : (tensor<8x256xf8E4M3FN>, tensor<8x2xf32>) -> tensor<8x256xbf16>
+    ```
+  }];
+  let arguments = (ins NN_PayloadTensor:$payload, NN_FactorTensor:$factors,
+                       DenseI64ArrayAttr:$blocks);
+  let results = (outs NN_NarrowTensor:$result);
+  let assemblyFormat = [{
+    $payload `,` $factors `blocks` $blocks attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def NN_ScaledEinsumOp : NN_Op<"scaled_einsum", [ByRule, ByDecomposition]> {
+  let summary = "product of 8-bit floats with factors";
+  let description = [{
+    `nn.einsum` of two payloads, each times the factors of its blocks; accumulates in
+    f32 and rounds the sum once. It has the limits that are of kind, not of size:
+    f8E5M2 times f8E5M2 and blocks of two dimensions times such are refused; a letter
+    that is summed is cut alike in both operands; both have factors of one type. Its
+    meaning is `nn.dequantize` of both to f32, `nn.einsum`, and a cast. It has no
+    gradient.
+
+    Example:
+
+    ```mlir
+    %y = nn.scaled_einsum "bk,nk->bn"(%a, %b) scales(%s, %t) blocks [1, 128], [128, 128]
+      : (tensor<8x256xf8E4M3FN>, tensor<384x256xf8E4M3FN>, tensor<8x2xf32>, tensor<3x2xf32>) -> tensor<8x384xbf16>
+    ```
+  }];
+  let arguments = (ins StrAttr:$equation, NN_PayloadTensor:$lhs, NN_PayloadTensor:$rhs,
+                       NN_FactorTensor:$lhs_factors, NN_FactorTensor:$rhs_factors,
+                       DenseI64ArrayAttr:$lhs_blocks, DenseI64ArrayAttr:$rhs_blocks);
+  let results = (outs NN_NarrowTensor:$result);
+  let assemblyFormat = [{
+    $equation `` `(` $lhs `,` $rhs `)` `scales` `(` $lhs_factors `,` $rhs_factors `)`
+    `blocks` $lhs_blocks `,` $rhs_blocks attr-dict `:` functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,8 +1,10 @@
 //===- Rules.cpp - The sharding rule of each op ---------------------------===//
 
 #include "dialects/NN/NN.h"
+#include "dialects/NN/Quantize.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -522,10 +524,12 @@ ShardingRule sheaf::nn::getElementwiseRule(Operation *op) {
       .Case<CastOp>([&](CastOp cast) {
         Type from = cast.getInput().getType().getElementType();
         Type to = cast.getType().getElementType();
-        if (isExactCast(from, to))
+        if (isExactCast(from, to) && !cast.getSaturate())
           b.joint({0});
-        // Rounding keeps the order; to i1 it does not hold.
-        if (!to.isInteger(1))
+        // Rounding keeps the order, but by bits of each device's own; to i1 and
+        // to magnitudes it does not hold.
+        if (!to.isInteger(1) && !isa<Float8E8M0FNUType>(to) &&
+            !cast.getRandom())
           b.monotone({0});
       });
   return b.rule;
@@ -878,6 +882,137 @@ ShardingRule DropoutOp::getShardingRule() {
   b.rule.operands = {value, {b.dim("key", 4, FactorKind::Whole)}, {}};
   b.rule.results.push_back(std::move(value));
   b.joint({0});
+  return b.rule;
+}
+
+//===----------------------------------------------------------------------===//
+// Scaled 8-bit payloads
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// How a dimension of a payload, and that of its factors, are made of factors.
+struct BlockFactors {
+  DimFactors payload, factors;
+};
+} // namespace
+
+/// A dimension of several blocks is cut between them, where all are whole.
+/// `single` says what it is to cut one that is a single block.
+static BlockFactors blockFactors(RuleBuilder &b, const Twine &name,
+                                 int64_t size, int64_t block,
+                                 FactorKind single) {
+  int64_t length = getBlockLength(size, block);
+  if (length == size && size > 1)
+    return {b.dim(name, size, single), {}};
+  if (length == 1) {
+    DimFactors dim = b.dim(name, size);
+    return {dim, dim};
+  }
+  if (size % length != 0)
+    return {
+        b.dim(name, size, FactorKind::Whole),
+        b.dim(name + "s", llvm::divideCeil(size, length), FactorKind::Whole)};
+  DimFactors payload = b.dim(name, size / length), factors = payload;
+  llvm::append_range(payload, b.dim(name + "b", length, FactorKind::Whole));
+  return {payload, factors};
+}
+
+static std::pair<ValueFactors, ValueFactors>
+payloadFactors(RuleBuilder &b, ArrayRef<int64_t> shape,
+               ArrayRef<int64_t> blocks, FactorKind single) {
+  ValueFactors payload, factors;
+  for (auto [i, size, block] : llvm::enumerate(shape, blocks)) {
+    BlockFactors dim = blockFactors(b, "d" + Twine(i), size, block, single);
+    payload.push_back(dim.payload);
+    factors.push_back(dim.factors);
+  }
+  return {payload, factors};
+}
+
+ShardingRule QuantizeOp::getShardingRule() {
+  RuleBuilder b;
+  auto [payload, factors] = payloadFactors(b, RuleBuilder::shapeOf(getInput()),
+                                           getBlocks(), FactorKind::Whole);
+  b.rule.operands = {payload};
+  b.rule.results = {payload, factors};
+  return b.rule;
+}
+
+ShardingRule DequantizeOp::getShardingRule() {
+  RuleBuilder b;
+  auto [payload, factors] = payloadFactors(
+      b, RuleBuilder::shapeOf(getPayload()), getBlocks(), FactorKind::Parallel);
+  b.rule.operands = {payload, factors};
+  b.rule.results = {payload};
+  return b.rule;
+}
+
+ShardingRule ScaledEinsumOp::getShardingRule() {
+  RuleBuilder b;
+  auto [left, right] = getEquation().split("->");
+  auto [first, second] = left.split(",");
+  std::pair<StringRef, ArrayRef<int64_t>> operands[] = {
+      {first, getLhsBlocks()}, {second, getRhsBlocks()}};
+  ArrayRef<int64_t> shapes[] = {RuleBuilder::shapeOf(getLhs()),
+                                RuleBuilder::shapeOf(getRhs())};
+  // What each letter is made of: where an operand has several blocks of more
+  // than one element, those; where two have different ones, it is not cut.
+  struct Letter {
+    int64_t size = 1, block = 1;
+    bool isWhole = false;
+    DimFactors dim;
+  };
+  llvm::MapVector<char, Letter> letters;
+  for (auto [operand, shape] : llvm::zip_equal(operands, shapes))
+    for (auto [c, size, block] :
+         llvm::zip_equal(operand.first, shape, operand.second)) {
+      Letter &letter = letters[c];
+      letter.size = size;
+      int64_t length = getBlockLength(size, block);
+      if (length == 1 || length == size)
+        continue;
+      letter.isWhole |=
+          size % length != 0 || (letter.block != 1 && letter.block != length);
+      letter.block = length;
+    }
+  for (auto &[c, letter] : letters) {
+    FactorKind kind = letter.isWhole      ? FactorKind::Whole
+                      : right.contains(c) ? FactorKind::Parallel
+                                          : FactorKind::Reduction;
+    bool isCut = !letter.isWhole && letter.block > 1;
+    letter.dim =
+        b.dim(Twine(c), isCut ? letter.size / letter.block : letter.size, kind);
+    if (isCut)
+      llvm::append_range(
+          letter.dim, b.dim(Twine(c) + "b", letter.block, FactorKind::Whole));
+  }
+  SmallVector<ValueFactors> factorDims;
+  for (auto [i, operand, shape] : llvm::enumerate(operands, shapes)) {
+    ValueFactors payload, factors;
+    for (auto [c, size, block] :
+         llvm::zip_equal(operand.first, shape, operand.second)) {
+      Letter &letter = letters[c];
+      payload.push_back(letter.dim);
+      int64_t length = getBlockLength(size, block);
+      if (length == 1)
+        factors.push_back(letter.dim);
+      else if (length == size)
+        factors.emplace_back();
+      else if (letter.isWhole)
+        factors.push_back(b.dim(Twine(c) + "s" + Twine(i),
+                                llvm::divideCeil(size, length),
+                                FactorKind::Whole));
+      else
+        factors.push_back({letter.dim.front()});
+    }
+    b.rule.operands.push_back(std::move(payload));
+    factorDims.push_back(std::move(factors));
+  }
+  llvm::append_range(b.rule.operands, factorDims);
+  ValueFactors result;
+  for (char c : right)
+    result.push_back(letters[c].dim);
+  b.rule.results.push_back(std::move(result));
   return b.rule;
 }
 

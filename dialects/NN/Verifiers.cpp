@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialects/NN/NN.h"
+#include "dialects/NN/Quantize.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -122,8 +123,22 @@ bool sheaf::nn::isNumberElement(Type type) {
 bool sheaf::nn::isAnyElement(Type type) {
   Type element = elementOf(type);
   return element && (isNumberElement(type) || isBoolElement(type) ||
-                     element.isSignlessInteger(8) ||
-                     isa<Float8E4M3FNType, Float8E5M2Type>(element));
+                     element.isSignlessInteger(8) || isPayload(element) ||
+                     isa<Float8E8M0FNUType>(element));
+}
+bool sheaf::nn::isNarrowElement(Type type) {
+  return isFloatElement(type) && !elementOf(type).isF64();
+}
+bool sheaf::nn::isPayload(Type element) {
+  return isa<Float8E4M3FNType, Float8E5M2Type>(element);
+}
+bool sheaf::nn::isPayloadElement(Type type) {
+  Type element = elementOf(type);
+  return element && isPayload(element);
+}
+bool sheaf::nn::isFactorElement(Type type) {
+  Type element = elementOf(type);
+  return element && (element.isF32() || isa<Float8E8M0FNUType>(element));
 }
 
 Type sheaf::nn::getStatisticsType(Type element) {
@@ -278,6 +293,37 @@ LogicalResult CastOp::verify() {
            << shapeText(getInput().getType().getShape()) << " to "
            << shapeText(getType().getShape())
            << "; use nn.reshape or nn.broadcast for that";
+  Type from = getInput().getType().getElementType();
+  Type to = getType().getElementType();
+  auto isNarrow = [](Type type) {
+    return type.isBF16() || type.isF16() || isPayload(type);
+  };
+  if (from != to && isa<Float8E8M0FNUType>(to) &&
+      !(from.isF32() || isNarrow(from)))
+    return emitOpError("is from ")
+           << from << " to f8E8M0FNU, expected f32, bf16, f16 or an 8-bit "
+           << "float; cast to f32 first";
+  if (from != to && isa<Float8E8M0FNUType>(from) && !isa<FloatType>(to))
+    return emitOpError("is from f8E8M0FNU to ")
+           << to << ", expected a float; cast to f32 first";
+  if (getSaturate() && (from == to || !isa<FloatType>(from) ||
+                        !(isNarrow(to) || isa<Float8E8M0FNUType>(to))))
+    return emitOpError("saturates from ")
+           << from << " to " << to
+           << ", expected another float, and bf16, f16 or an 8-bit float as "
+              "the result; leave 'saturate' out";
+  if (!getRandom())
+    return success();
+  if (!from.isF32() || !isNarrow(to))
+    return emitOpError("rounds stochastically from ")
+           << from << " to " << to
+           << ", expected f32 and bf16, f16, f8E4M3FN or f8E5M2";
+  auto random = cast<RankedTensorType>(getRandom().getType());
+  if (random.getShape() != getType().getShape())
+    return emitOpError("has random bits of shape ")
+           << shapeText(random.getShape()) << ", expected "
+           << shapeText(getType().getShape())
+           << ": a word for each element, of nn.random bits";
   return success();
 }
 
@@ -354,57 +400,67 @@ void EinsumOp::build(OpBuilder &builder, OperationState &state,
         builder.getStringAttr(equation), inputs);
 }
 
-LogicalResult EinsumOp::verify() {
-  SmallVector<StringRef> letters;
+/// Whether an equation fits the types; `letters` are those of the inputs.
+static LogicalResult checkEquation(Operation *op, StringRef equation,
+                                   TypeRange inputs, RankedTensorType result,
+                                   SmallVectorImpl<StringRef> &letters) {
   StringRef resultLetters;
-  if (!splitEquation(getEquation(), letters, resultLetters))
-    return emitOpError("equation '")
-           << getEquation() << "' is not of the form \"ab,bc->ac\"";
-  if (getInputs().empty() || getInputs().size() > 2)
-    return emitOpError("has ")
-           << getInputs().size()
+  if (!splitEquation(equation, letters, resultLetters))
+    return op->emitOpError("equation '")
+           << equation << "' is not of the form \"ab,bc->ac\"";
+  if (inputs.empty() || inputs.size() > 2)
+    return op->emitOpError("has ")
+           << inputs.size()
            << " operands, expected one or two; write a longer product as "
               "several einsums";
-  if (letters.size() != getInputs().size())
-    return emitOpError("equation '")
-           << getEquation() << "' names " << letters.size()
-           << " operands, but there are " << getInputs().size();
+  if (letters.size() != inputs.size())
+    return op->emitOpError("equation '")
+           << equation << "' names " << letters.size()
+           << " operands, but there are " << inputs.size();
   llvm::SmallDenseMap<char, int64_t> sizes;
   auto check = [&](StringRef names, RankedTensorType type,
                    const Twine &what) -> LogicalResult {
     if (static_cast<int64_t>(names.size()) != type.getRank())
-      return emitOpError("equation '")
-             << getEquation() << "' gives " << what << " " << names.size()
+      return op->emitOpError("equation '")
+             << equation << "' gives " << what << " " << names.size()
              << " dimensions, but its type is " << type;
     for (auto [i, c] : llvm::enumerate(names)) {
       if (names.count(c) > 1)
-        return emitOpError("letter '") << c << "' occurs twice in " << what
-                                       << "; take the diagonal beforehand";
+        return op->emitOpError("letter '") << c << "' occurs twice in " << what
+                                           << "; take the diagonal beforehand";
       auto [it, isNew] = sizes.try_emplace(c, type.getDimSize(i));
       if (it->second != type.getDimSize(i))
-        return emitOpError("letter '")
+        return op->emitOpError("letter '")
                << c << "' has size " << it->second << " and, in " << what
                << ", size " << type.getDimSize(i);
     }
     return success();
   };
-  Type element =
-      getInputs()[0].getType() ? elementOf(getInputs()[0].getType()) : Type();
-  for (auto [i, names] : llvm::enumerate(letters)) {
-    auto type = cast<RankedTensorType>(getInputs()[i].getType());
-    if (failed(check(names, type, "operand " + Twine(i))))
+  for (auto [i, names] : llvm::enumerate(letters))
+    if (failed(check(names, cast<RankedTensorType>(inputs[i]),
+                     "operand " + Twine(i))))
       return failure();
-    if (type.getElementType() != element)
-      return emitOpError("operands have element types ")
-             << element << " and " << type.getElementType()
-             << ", expected the same; use nn.cast on one of them";
-  }
   for (char c : resultLetters)
     if (!sizes.contains(c))
-      return emitOpError("letter '") << c
-                                     << "' of the result is in no operand; use "
-                                        "nn.broadcast for a new dimension";
-  return check(resultLetters, getType(), "the result");
+      return op->emitOpError("letter '")
+             << c
+             << "' of the result is in no operand; use nn.broadcast for a new "
+                "dimension";
+  return check(resultLetters, result, "the result");
+}
+
+LogicalResult EinsumOp::verify() {
+  SmallVector<StringRef> letters;
+  if (failed(checkEquation(*this, getEquation(), getInputs().getTypes(),
+                           getType(), letters)))
+    return failure();
+  Type element = elementOf(getInputs()[0].getType());
+  for (Value input : getInputs())
+    if (elementOf(input.getType()) != element)
+      return emitOpError("operands have element types ")
+             << element << " and " << elementOf(input.getType())
+             << ", expected the same; use nn.cast on one of them";
+  return success();
 }
 
 /// Ascending, distinct, in range.
@@ -736,6 +792,13 @@ static LogicalResult checkCounter(std::optional<Location> loc,
 }
 
 LogicalResult RandomOp::verify() {
+  Type element = getType().getElementType();
+  if ((getDistribution() == Distribution::Bits) != element.isInteger(32))
+    return emitOpError("draws ")
+           << stringifyDistribution(getDistribution()) << " of type " << element
+           << ", expected "
+           << (element.isInteger(32) ? "'bits' for i32"
+                                     : "i32, or 'uniform' or 'normal'");
   if (static_cast<bool>(getOffsets()) != static_cast<bool>(getWhole()))
     return emitOpError(
         "has offsets without the sizes of the whole tensor, or sizes without "
@@ -770,6 +833,97 @@ INFER(DropoutOp) {
     return emitOptionalError(loc, "rate is ", rate,
                              ", expected at least 0 and below 1");
   types.push_back(type);
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Scaled 8-bit payloads
+//===----------------------------------------------------------------------===//
+
+/// A block length, or 0, for each dimension.
+static LogicalResult checkBlocks(std::optional<Location> loc,
+                                 ArrayRef<int64_t> blocks, int64_t rank) {
+  return checkCount(loc, "blocks", blocks, rank, 0);
+}
+
+INFER(QuantizeOp) {
+  auto type = ranked(adaptor.getInput().getType());
+  if (!type || failed(checkBlocks(loc, adaptor.getBlocks(), type.getRank())))
+    return failure();
+  types.push_back(RankedTensorType::get(type.getShape(), adaptor.getFormat()));
+  Type factor = adaptor.getScale() == ScaleRule::E8M0
+                    ? Type(Float8E8M0FNUType::get(context))
+                    : Type(Float32Type::get(context));
+  types.push_back(RankedTensorType::get(
+      getFactorShape(type.getShape(), adaptor.getBlocks()), factor));
+  return success();
+}
+
+/// Whether there is a factor for each block of a payload.
+static LogicalResult checkFactors(Operation *op, Value payload, Value factors,
+                                  ArrayRef<int64_t> blocks, StringRef whose) {
+  auto type = cast<RankedTensorType>(payload.getType());
+  if (failed(checkBlocks(op->getLoc(), blocks, type.getRank())))
+    return failure();
+  SmallVector<int64_t> expected = getFactorShape(type.getShape(), blocks);
+  auto found = cast<RankedTensorType>(factors.getType());
+  if (found.getShape() != ArrayRef(expected))
+    return op->emitOpError("has factors of shape ")
+           << shapeText(found.getShape()) << whose << ", expected "
+           << shapeText(expected) << ": one for each block "
+           << shapeText(blocks) << " of " << shapeText(type.getShape());
+  return success();
+}
+
+LogicalResult DequantizeOp::verify() {
+  if (getType().getShape() != getPayload().getType().getShape())
+    return emitOpError("has a result of shape ")
+           << shapeText(getType().getShape()) << ", expected the payload's "
+           << shapeText(getPayload().getType().getShape());
+  return checkFactors(*this, getPayload(), getFactors(), getBlocks(), "");
+}
+
+LogicalResult ScaledEinsumOp::verify() {
+  SmallVector<StringRef> letters;
+  Type operands[] = {getLhs().getType(), getRhs().getType()};
+  if (failed(
+          checkEquation(*this, getEquation(), operands, getType(), letters)) ||
+      failed(checkFactors(*this, getLhs(), getLhsFactors(), getLhsBlocks(),
+                          " for operand 0")) ||
+      failed(checkFactors(*this, getRhs(), getRhsFactors(), getRhsBlocks(),
+                          " for operand 1")))
+    return failure();
+  if (isa<Float8E5M2Type>(getLhs().getType().getElementType()) &&
+      isa<Float8E5M2Type>(getRhs().getType().getElementType()))
+    return emitOpError("multiplies f8E5M2 by f8E5M2, which no tensor core "
+                       "does; expected f8E4M3FN for one of them");
+  Type factors = getLhsFactors().getType().getElementType();
+  if (factors != getRhsFactors().getType().getElementType())
+    return emitOpError("has factors of ")
+           << factors << " and " << getRhsFactors().getType().getElementType()
+           << ", expected the same; quantise both by one rule";
+  auto isPlane = [](ArrayRef<int64_t> blocks) {
+    return llvm::count_if(blocks, [](int64_t block) { return block > 1; }) > 1;
+  };
+  if (isPlane(getLhsBlocks()) && isPlane(getRhsBlocks()))
+    return emitOpError("multiplies blocks ")
+           << shapeText(getLhsBlocks()) << " by blocks "
+           << shapeText(getRhsBlocks())
+           << ", expected blocks along one dimension, as [1, 128], for one of "
+              "them";
+  StringRef result = getEquation().split("->").second;
+  for (auto [i, c] : llvm::enumerate(letters[0])) {
+    size_t j = letters[1].find(c);
+    if (result.contains(c) || j == StringRef::npos)
+      continue;
+    int64_t size = getLhs().getType().getDimSize(i);
+    int64_t left = getBlockLength(size, getLhsBlocks()[i]);
+    int64_t right = getBlockLength(size, getRhsBlocks()[j]);
+    if (left != right)
+      return emitOpError("letter '") << c << "' is summed in blocks of " << left
+                                     << " in operand 0 and of " << right
+                                     << " in operand 1, expected the same";
+  }
   return success();
 }
 

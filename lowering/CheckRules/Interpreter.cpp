@@ -47,6 +47,24 @@ Element ofAttribute(Attribute attribute) {
                                            : bits.getSExtValue());
 }
 
+/// The bits of a number as a value of type `from`, read as `to`.
+Element bitcast(Type from, Type to, Element x) {
+  auto fromFloat = dyn_cast<FloatType>(from), toFloat = dyn_cast<FloatType>(to);
+  APInt bits(widthOf(from), withoutSign(x.i, widthOf(from)));
+  bool loses;
+  if (fromFloat) {
+    APFloat number(x.f);
+    number.convert(fromFloat.getFloatSemantics(), APFloat::rmNearestTiesToEven,
+                   &loses);
+    bits = number.bitcastToAPInt();
+  }
+  if (!toFloat)
+    return ofInteger(wrap(bits.getZExtValue(), bits.getBitWidth()));
+  APFloat number(toFloat.getFloatSemantics(), bits);
+  number.convert(APFloat::IEEEdouble(), APFloat::rmNearestTiesToEven, &loses);
+  return ofFloat(number.convertToDouble());
+}
+
 /// An op on numbers; nothing where it is not known.
 std::optional<Element> scalar(Operation *op, ArrayRef<Element> x) {
   unsigned width =
@@ -140,6 +158,9 @@ std::optional<Element> scalar(Operation *op, ArrayRef<Element> x) {
       .Case<arith::ExtUIOp, arith::IndexCastUIOp>([&](Operation *cast) {
         return integer(
             withoutSign(x[0].i, widthOf(cast->getOperand(0).getType())));
+      })
+      .Case([&](arith::BitcastOp cast) {
+        return bitcast(cast.getIn().getType(), cast.getType(), x[0]);
       })
       .Case([&](arith::SelectOp) { return x[0].i ? x[1] : x[2]; })
       .Case([&](arith::CmpFOp test) {

@@ -35,6 +35,8 @@ static FailureOr<SheafType> transferType(Operation *op, Type type) {
     return SHEAF_F8E4M3;
   if (isa<Float8E5M2Type>(type))
     return SHEAF_F8E5M2;
+  if (isa<Float8E8M0FNUType>(type))
+    return SHEAF_F8E8M0;
   if (type.isInteger(64))
     return SHEAF_I64;
   if (type.isInteger(32))

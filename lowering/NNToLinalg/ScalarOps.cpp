@@ -193,6 +193,94 @@ struct Scalars {
     return compare(p, a, b);
   }
 
+  // Integers with a constant.
+  Value iadd(Value a, int64_t b) {
+    return make<arith::AddIOp>(a, number(a, b));
+  }
+  Value iand(Value a, int64_t b) {
+    return make<arith::AndIOp>(a, number(a, b));
+  }
+  Value shl(Value a, int64_t b) { return make<arith::ShLIOp>(a, number(a, b)); }
+  Value shr(Value a, int64_t b) {
+    return make<arith::ShRUIOp>(a, number(a, b));
+  }
+  Value isAbove(Value a, int64_t b) {
+    return compare(arith::CmpIPredicate::sgt, a, number(a, b));
+  }
+  /// The word of an f32.
+  Value bits(Value a) {
+    return make<arith::BitcastOp>(
+        withElement(a.getType(), builder.getI32Type()), a);
+  }
+  /// The number whose code is the low bits of an i32.
+  Value fromCode(Value code, FloatType type) {
+    Type narrow =
+        withElement(code.getType(), builder.getIntegerType(type.getWidth()));
+    if (narrow != code.getType())
+      code = make<arith::TruncIOp>(narrow, code);
+    return make<arith::BitcastOp>(withElement(code.getType(), type), code);
+  }
+
+  /// E8M0 as in sheaf/Casts.h: the power of two that is not below the
+  /// magnitude, at most 2^127.
+  Value toPowerOfTwo(Value x, FloatType type) {
+    Value size = iand(bits(x), 0x7fffffff);
+    Value code = shr(iadd(size, 0x7fffff), 23);
+    code = select(isAbove(size, 0x400000), code, number(code, 0));
+    code = make<arith::MinSIOp>(code, number(code, 0xfe));
+    code = select(isAbove(size, 0x7f800000), number(code, 0xff), code);
+    return fromCode(code, type);
+  }
+  Value fromPowerOfTwo(Value x) {
+    Value byte = make<arith::BitcastOp>(
+        withElement(x.getType(), builder.getI8Type()), x);
+    Value code = make<arith::ExtUIOp>(
+        withElement(x.getType(), builder.getI32Type()), byte);
+    Value word = shl(code, 23);
+    word = select(isAbove(code, 0), word, number(word, 0x400000));
+    word = select(isAbove(code, 0xfe), number(word, 0x7fc00000), word);
+    return fromCode(word, builder.getF32Type());
+  }
+
+  /// `casts::encodeWith` and `casts::Magnitude::stochastic` of sheaf/Casts.h.
+  Value roundByBits(Value x, Value random, FloatType type, bool saturates) {
+    // As integers with a sign, none is negative but what is not chosen.
+    const llvm::fltSemantics &format = type.getFloatSemantics();
+    int mantissa = type.getFPMantissaWidth() - 1;
+    int bias = -llvm::APFloat::semanticsMinExponent(format) + 1;
+    int cut = 23 - mantissa, rebias = 127 - bias;
+    bool isE4M3 = isa<Float8E4M3FNType>(type);
+    auto largest = static_cast<int64_t>(
+        llvm::APFloat::getLargest(format).bitcastToAPInt().getZExtValue());
+    Value word = bits(x);
+    Value whole = iand(word, 0x7fffffff);
+    Value sign = shl(shr(word, 31), type.getWidth() - 1);
+    int64_t most = rebias == 0 ? 0x7f800000 : int64_t{127 + bias + 2} << 23;
+    Value size = make<arith::MinSIOp>(whole, number(whole, most));
+    Value code = make<arith::AddIOp>(size, shr(random, 32 - cut));
+    code = iadd(shr(code, cut), -(int64_t{rebias} << mantissa));
+    if (rebias != 0) {
+      Value exponent = shr(size, 23);
+      Value shift =
+          make<arith::SubIOp>(number(exponent, cut + 1 + rebias), exponent);
+      shift = make<arith::MaxSIOp>(shift, number(shift, cut));
+      shift = make<arith::MinSIOp>(shift, number(shift, 31));
+      Value steps =
+          make<arith::OrIOp>(iand(size, 0x7fffff), number(size, 0x800000));
+      Value more = make<arith::ShRUIOp>(
+          random, make<arith::SubIOp>(number(shift, 32), shift));
+      steps = make<arith::ShRUIOp>(make<arith::AddIOp>(steps, more), shift);
+      steps = select(isAbove(exponent, 0), steps, number(steps, 0));
+      code = select(isAbove(exponent, rebias), code, steps);
+    }
+    code =
+        select(isAbove(code, largest),
+               number(code, static_cast<double>(largest + !saturates)), code);
+    int64_t nan = isE4M3 ? 0x7f : largest + 1 + (int64_t{1} << (mantissa - 1));
+    code = select(isAbove(whole, 0x7f800000), number(code, nan), code);
+    return fromCode(make<arith::OrIOp>(sign, code), type);
+  }
+
   Value floatToInteger(Value x, IntegerType element) {
     x = widen(x);
     Type to = withElement(x.getType(), element);
@@ -221,9 +309,14 @@ bool lowering::isScalarOp(Operation *op) {
 Value lowering::buildScalar(OpBuilder &builder, Location loc, Operation *op,
                             ValueRange operands) {
   Scalars s{builder, loc};
-  if (auto cast = dyn_cast<CastOp>(op))
-    return buildCast(builder, loc, operands[0],
-                     cast.getType().getElementType());
+  if (auto cast = dyn_cast<CastOp>(op)) {
+    Type element = cast.getType().getElementType();
+    if (cast.getRandom())
+      return buildStochasticCast(builder, loc, operands[0], operands[1],
+                                 mlir::cast<FloatType>(element),
+                                 cast.saturates());
+    return buildCast(builder, loc, operands[0], element, cast.getSaturate());
+  }
   if (auto compare = dyn_cast<CompareOp>(op))
     return s.compare(compare.getPredicate(), operands[0], operands[1]);
   if (isa<SelectOp>(op))
@@ -237,12 +330,34 @@ Value lowering::buildScalar(OpBuilder &builder, Location loc, Operation *op,
   return s.narrow(s.onFloats(op, wide), element);
 }
 
+Value lowering::buildStochasticCast(OpBuilder &builder, Location loc,
+                                    Value value, Value random,
+                                    FloatType element, bool saturates) {
+  return Scalars{builder, loc}.roundByBits(value, random, element, saturates);
+}
+
 Value lowering::buildCast(OpBuilder &builder, Location loc, Value value,
-                          Type element) {
+                          Type element, bool saturates) {
   Scalars s{builder, loc};
+  if (elementOf(value) == element)
+    return value;
+  if (isa<Float8E8M0FNUType>(elementOf(value)))
+    value = s.fromPowerOfTwo(value);
   Type from = elementOf(value);
   if (from == element)
     return value;
+  if (isa<Float8E8M0FNUType>(element))
+    return s.toPowerOfTwo(s.widen(value), mlir::cast<FloatType>(element));
+  if (saturates && element.getIntOrFloatBitWidth() == 16) {
+    auto type = mlir::cast<FloatType>(element);
+    double largest =
+        llvm::APFloat::getLargest(type.getFloatSemantics()).convertToDouble();
+    Value wide = s.widen(value);
+    // NaN passes both.
+    wide = s.make<arith::MinimumFOp>(wide, s.number(wide, largest));
+    value = s.make<arith::MaximumFOp>(wide, s.number(wide, -largest));
+    from = elementOf(value);
+  }
   Type to = withElement(value.getType(), element);
   auto fromFloat = dyn_cast<FloatType>(from);
   auto toFloat = dyn_cast<FloatType>(element);
@@ -379,6 +494,8 @@ std::pair<Value, Value> lowering::buildPhilox(OpBuilder &builder, Location loc,
 Value lowering::buildRandom(OpBuilder &builder, Location loc,
                             Distribution distribution, Value word0, Value word1,
                             Type element) {
+  if (distribution == Distribution::Bits)
+    return word0;
   Scalars s{builder, loc};
   Type compute = withElement(word0.getType(), getAccumulatorType(element));
   auto bits = [&](Value word) { // 24 bits, so that the float is exact

@@ -37,9 +37,17 @@ mlir::Value buildScalar(mlir::OpBuilder &builder, mlir::Location loc,
                         mlir::Operation *op, mlir::ValueRange operands);
 
 /// nn.cast of a scalar or vector to element type `element`. Float to integer
-/// saturates, NaN gives 0; a cast to an 8-bit float saturates.
+/// saturates, NaN gives 0; a cast to an 8-bit float saturates, one to bf16 or
+/// f16 where it is asked to.
 mlir::Value buildCast(mlir::OpBuilder &builder, mlir::Location loc,
-                      mlir::Value value, mlir::Type element);
+                      mlir::Value value, mlir::Type element,
+                      bool saturates = false);
+
+/// The cast of f32 that rounds by `random`, 32 bits: the code of
+/// `encodeStochastic` in sheaf/Casts.h.
+mlir::Value buildStochasticCast(mlir::OpBuilder &builder, mlir::Location loc,
+                                mlir::Value value, mlir::Value random,
+                                mlir::FloatType element, bool saturates);
 
 /// The element that starts a reduction of `kind` on accumulators of `type`, a
 /// scalar or vector.
@@ -62,7 +70,8 @@ buildPhilox(mlir::OpBuilder &builder, mlir::Location loc,
             llvm::ArrayRef<mlir::Value> counter,
             llvm::ArrayRef<mlir::Value> key);
 
-/// The element of `nn.random` from the two words, of float type `element`.
+/// The element of `nn.random` from the two words, of float type `element`, or
+/// i32 for bits.
 mlir::Value buildRandom(mlir::OpBuilder &builder, mlir::Location loc,
                         nn::Distribution distribution, mlir::Value word0,
                         mlir::Value word1, mlir::Type element);

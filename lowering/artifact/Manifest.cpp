@@ -22,6 +22,8 @@ static FailureOr<StringRef> typeName(Operation *op, Type type) {
     return StringRef("f8e4m3");
   if (isa<Float8E5M2Type>(type))
     return StringRef("f8e5m2");
+  if (isa<Float8E8M0FNUType>(type))
+    return StringRef("f8e8m0");
   if (type.isInteger(32))
     return StringRef("i32");
   if (type.isInteger(8))

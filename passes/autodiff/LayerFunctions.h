@@ -30,6 +30,10 @@ inline constexpr llvm::StringLiteral kWeightGradientAttr = "nn.weight_gradient";
 inline constexpr llvm::StringLiteral kOperandsAttr = "nn.operands";
 inline constexpr llvm::StringLiteral kResultsAttr = "nn.results";
 
+/// On the constant from which the gradients of a step come: the gradient of a
+/// loss by itself.
+inline constexpr llvm::StringLiteral kSeedAttr = "nn.seed";
+
 /// What an operand or result of a layer's gradient functions is, in terms of
 /// the layer. As text: `argument 0`, `kept 2`.
 struct LayerValue {

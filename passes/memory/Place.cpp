@@ -106,6 +106,9 @@ static StringRef kindOf(BufferOp buffer) {
       }
       auto access = dyn_cast<AccessOpInterface>(user);
       auto role = user->getAttrOfType<StringAttr>(nn::kRoleAttr);
+      if (auto collective = dyn_cast<CollectiveOp>(user))
+        if (DictionaryAttr about = collective.getAboutAttr())
+          role = about.getAs<StringAttr>("role");
       if (!access || !role)
         continue;
       if (llvm::is_contained(access.getWritten(), view)) {
@@ -113,7 +116,11 @@ static StringRef kindOf(BufferOp buffer) {
         fromOptimizer |= role == "optimizer";
       }
       if (llvm::is_contained(access.getRead(), view)) {
-        toOptimizer |= role == "optimizer";
+        // Behind the last microbatch the sum over the ranks is read in the
+        // place of what it sums.
+        toOptimizer |= role == "optimizer" ||
+                       (role == "weight_gradient" && isa<CollectiveOp>(user) &&
+                        isa<func::FuncOp>(user->getParentOp()));
         toGradient |= role == "input_gradient" || role == "weight_gradient";
       }
     }

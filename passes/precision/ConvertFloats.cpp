@@ -42,6 +42,18 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
             << " is on buffers, expected a program on tensors";
         return signalPassFailure();
       }
+    // Their factors are f32, and what is wider rounds otherwise.
+    WalkResult quantized = getOperation().walk([](Operation *op) {
+      auto cast = dyn_cast<nn::CastOp>(op);
+      if (!isa<nn::QuantizeOp, nn::DequantizeOp, nn::ScaledEinsumOp>(op) &&
+          !(cast && isa<Float8E8M0FNUType>(cast.getType().getElementType())))
+        return WalkResult::advance();
+      op->emitOpError("is of scaled 8-bit floats; nn-convert-floats expects a "
+                      "program without them, before they are put in");
+      return WalkResult::interrupt();
+    });
+    if (quantized.wasInterrupted())
+      return signalPassFailure();
     Type element = Float64Type::get(&getContext());
     auto isConverted = [](Type type) {
       return type.isF32() || type.isBF16() || type.isF16();
@@ -85,6 +97,16 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
         return;
       cast.replaceAllUsesWith(cast.getInput());
       cast.erase();
+    });
+    // To an 8-bit float, which stays one: the bits are for f32.
+    getOperation().walk([](nn::CastOp cast) {
+      if (!cast.getRandom() ||
+          !cast.getInput().getType().getElementType().isF64())
+        return;
+      OpBuilder builder(cast);
+      nn::Emit emit(builder, cast.getLoc());
+      cast.getInputMutable().assign(
+          emit.cast(cast.getInput(), builder.getF32Type()));
     });
   }
 };

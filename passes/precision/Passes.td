@@ -24,3 +24,114 @@ def NNConvertFloats : Pass<"nn-convert-floats", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"to", "to", "std::string", "\"f64\"", "the new type: f64">];
 }
+
+def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
+  let summary = "Compute a training step in the number formats of a recipe";
+  let description = [{
+    Rewrites a step of f32 for narrower floats, and leaves every rounding as an `nn.cast`
+    in the program. `bf16`:
+
+    - A parameter is bf16 where the model reads it. The step has its f32 value, too,
+      as the state "master": the optimizer updates that and rounds it.
+    - Ops of the forward take and give bf16. What an op adds up is f32 inside it; the
+      results of sums, losses and routers, and what is computed from them, stay f32.
+    - In the backward, products take bf16, and what lies between two products is f32; a
+      value that a product reads is rounded once, where it is made, for all its readers.
+    - Gradients of parameters come as f32 from the products and are accumulated, reduced
+      and read by the optimizer in f32.
+
+    `fp16` is the same in f16, whose small numbers end at 2^-24: the loss is multiplied by
+    a scale, and the optimizer divides by it. A step whose gradients are not all finite
+    leaves parameters and state as they are and halves the scale; `loss-scale-window`
+    steps without one double it. The scale is state of the step ("scaling"), the norm of all
+    gradients decides for all ranks.
+
+    `fp8-tensor`, `fp8-block` and `mxfp8` are bf16, and products with weights in layers take
+    8-bit floats (`nn.quantize`, `nn.scaled_einsum`): those of the forward, of the gradient of
+    their input, and of their weights. Embedding, head, routers, norms and attention stay
+    bf16. `fp8-tensor` has one factor a tensor, f8E5M2 for gradients of activations and f8E4M3FN
+    for all else; `fp8-block` f8E4M3FN in blocks of 128 along what is summed, of 128 x 128 for
+    weights, by powers of two (DeepSeek-AI 2024); `mxfp8` f8E4M3FN in blocks of 32 along what
+    is summed (OCP Microscaling Formats 1.0).
+
+    With `gradients=narrow` and `moments=narrow` accumulators and moments are of 16 bits; with
+    `masters=false` there is no f32 value of a parameter, and an update is rounded up or down
+    at random, with the probability of what is cut off.
+
+    Parameters that a pattern of `keep` matches stay f32 with their products, as does a
+    bias that balances experts. A function of a layer is written once for each list of types
+    that it is called with.
+
+    Run it when the step is whole, after `nn-add-optimizer` and `nn-prepare-evaluation`.
+
+    Before:
+
+    ```mlir
+    func.func @logits(%w: tensor<8x4xf32> {nn.param = #nn.param<"w", axes = [embed, vocab], init = normal(0.02)>},
+                      %x: tensor<2x8xf32>) -> tensor<2x4xf32> {
+      %y = nn.einsum "be,ev->bv"(%x, %w) : (tensor<2x8xf32>, tensor<8x4xf32>) -> tensor<2x4xf32>
+      return %y : tensor<2x4xf32>
+    }
+    ```
+
+    after `--nn-apply-precision=recipe=bf16`:
+
+    ```mlir
+    func.func @logits(%w: tensor<8x4xbf16> {nn.param = #nn.param<"w", axes = [embed, vocab], init = normal(0.02)>},
+                      %x: tensor<2x8xf32>) -> tensor<2x4xf32> {
+      %n = nn.cast %x : tensor<2x8xf32> -> tensor<2x8xbf16>
+      %p = nn.einsum "be,ev->bv"(%n, %w) : (tensor<2x8xbf16>, tensor<8x4xbf16>) -> tensor<2x4xbf16>
+      %y = nn.cast %p : tensor<2x4xbf16> -> tensor<2x4xf32>
+      return %y : tensor<2x4xf32>
+    }
+    ```
+  }];
+  let options = [
+    Option<"recipe", "recipe", "std::string", "\"fp32\"",
+      "fp32 (leaves all as it is), bf16, fp16, fp8-tensor, fp8-block or mxfp8">,
+    Option<"lossScale", "loss-scale", "double", "65536",
+      "fp16: what the loss is first multiplied by">,
+    Option<"lossScaleWindow", "loss-scale-window", "double", "2000",
+      "fp16: steps without an overflow that double the scale">,
+    Option<"gradients", "gradients", "std::string", "\"f32\"",
+      "In what gradients of parameters are added up: f32, or narrow">,
+    Option<"moments", "moments", "std::string", "\"f32\"",
+      "In what the optimizer keeps its moments: f32, or narrow">,
+    Option<"masters", "masters", "bool", "true",
+      "Whether narrow parameters have f32 masters; without, an update is rounded up or down at random">,
+    ListOption<"keep", "keep", "std::string",
+      "Parameters that stay f32: patterns of names, with * and ?">,
+  ];
+  let dependentDialects = ["::sheaf::nn::NNDialect", "::mlir::func::FuncDialect"];
+}
+
+def NNWidenProducts : Pass<"nn-widen-products", "::mlir::ModuleOp"> {
+  let summary = "Compute products of narrow floats in f32";
+  let description = [{
+    A product or attention of bf16 or f16 becomes one of f32 between casts: what a
+    processor without narrow products does. Its sums are f32 in either form, and its result
+    is rounded once.
+
+    Before:
+
+    ```mlir
+    func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x2xbf16>) -> tensor<4x2xbf16> {
+      %c = nn.einsum "ij,jk->ik"(%a, %b) : (tensor<4x8xbf16>, tensor<8x2xbf16>) -> tensor<4x2xbf16>
+      return %c : tensor<4x2xbf16>
+    }
+    ```
+
+    After:
+
+    ```mlir
+    func.func @f(%a: tensor<4x8xbf16>, %b: tensor<8x2xbf16>) -> tensor<4x2xbf16> {
+      %x = nn.cast %a : tensor<4x8xbf16> -> tensor<4x8xf32>
+      %y = nn.cast %b : tensor<8x2xbf16> -> tensor<8x2xf32>
+      %z = nn.einsum "ij,jk->ik"(%x, %y) : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+      %c = nn.cast %z : tensor<4x2xf32> -> tensor<4x2xbf16>
+      return %c : tensor<4x2xbf16>
+    }
+    ```
+  }];
+  let dependentDialects = ["::sheaf::nn::NNDialect"];
+}

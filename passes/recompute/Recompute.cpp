@@ -44,10 +44,10 @@ private:
   /// Whether the results of `op` are kept under the policy.
   bool isKept(Operation *op) {
     return policy == "selective" &&
-           isa<dist::ConstraintOp, nn::EinsumOp, nn::AttentionOp, nn::GatherOp,
-               nn::GatherGradOp, nn::EmbeddingOp, nn::TopKOp, nn::RouteOp,
-               nn::ExpertSortOp, nn::GroupedMatmulOp, nn::GroupedOuterOp,
-               func::CallOp>(op);
+           isa<dist::ConstraintOp, nn::EinsumOp, nn::ScaledEinsumOp,
+               nn::AttentionOp, nn::GatherOp, nn::GatherGradOp, nn::EmbeddingOp,
+               nn::TopKOp, nn::RouteOp, nn::ExpertSortOp, nn::GroupedMatmulOp,
+               nn::GroupedOuterOp, func::CallOp>(op);
   }
   LogicalResult rewrite(func::FuncOp backward, SymbolTable &symbols);
 };

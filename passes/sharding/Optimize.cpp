@@ -120,6 +120,8 @@ struct NarrowBeforeMove : OpRewritePattern<nn::CastOp> {
   LogicalResult matchAndRewrite(nn::CastOp cast,
                                 PatternRewriter &rewriter) const final {
     Type element = typeOf(cast).getElementType();
+    if (!cast.isPlain())
+      return rewriter.notifyMatchFailure(cast, "has a rounding of its own");
     if (bytesOf(element) >= bytesOf(typeOf(cast.getInput()).getElementType()))
       return rewriter.notifyMatchFailure(cast, "is not narrowing");
     SmallVector<Operation *> chain;
@@ -134,8 +136,9 @@ struct NarrowBeforeMove : OpRewritePattern<nn::CastOp> {
     // Of several uses every one must be this cast.
     if (!op->hasOneUse() &&
         !(chain.empty() && llvm::all_of(op->getUsers(), [&](Operation *user) {
-            return isa<nn::CastOp>(user) &&
-                   user->getResult(0).getType() == cast.getType();
+            auto other = dyn_cast<nn::CastOp>(user);
+            return other && other.isPlain() &&
+                   other.getType() == cast.getType();
           })))
       return rewriter.notifyMatchFailure(
           cast, "the value before the cast has other uses");
@@ -185,7 +188,7 @@ struct MoveBeforeWiden : RewritePattern {
       from = from->getOperand(0).getDefiningOp();
     }
     auto cast = dyn_cast_or_null<nn::CastOp>(from);
-    if (!cast || dist::getPartial(cast.getType()))
+    if (!cast || !cast.isPlain() || dist::getPartial(cast.getType()))
       return rewriter.notifyMatchFailure(op, "does not move what was cast");
     Type element = typeOf(cast.getInput()).getElementType();
     if (bytesOf(element) >= bytesOf(typeOf(cast).getElementType()))

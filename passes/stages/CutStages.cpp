@@ -814,6 +814,8 @@ struct PipeCutStages : sheaf::impl::PipeCutStagesBase<PipeCutStages> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (failed(nn::refuseRecursion(module)))
+      return signalPassFailure();
     if (stages < 1) {
       emitError(module.getLoc()) << "pipe-cut-stages: option 'stages' is "
                                  << int64_t(stages) << ", expected at least 1";

@@ -116,6 +116,9 @@ LogicalResult NNAccumulate::addLoss(func::FuncOp body, func::FuncOp loss,
     return std::make_pair(op->getName(), static_cast<unsigned>(hash));
   };
   for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+    // Where gradients begin is no other 1: it may be scaled.
+    if (op.hasAttr(kSeedAttr))
+      continue;
     // Equal values are made one, so that what reads them is found by its
     // operands.
     SmallVector<Operation *> &candidates = known[keyOf(&op)];
@@ -374,6 +377,7 @@ LogicalResult NNAccumulate::accumulate(SymbolTable &symbols) {
                                : weight ? weight.getValueAsDouble()
                                         : 0.0);
     setRole(factor, "input_gradient");
+    factor->setAttr(kSeedAttr, builder.getUnitAttr());
     cotangent.replaceAllUsesWith(factor);
     block.eraseArgument(arguments);
   }

@@ -6,12 +6,12 @@
 using namespace mlir;
 using namespace sheaf;
 
-static double ofEinsum(nn::EinsumOp einsum) {
+static double ofEinsum(StringRef equation, ValueRange inputs) {
   llvm::SmallDenseMap<char, double> sizes;
-  StringRef left = einsum.getEquation().split("->").first;
+  StringRef left = equation.split("->").first;
   SmallVector<StringRef> operands;
   left.split(operands, ',');
-  for (auto [letters, value] : llvm::zip_equal(operands, einsum.getInputs()))
+  for (auto [letters, value] : llvm::zip_equal(operands, inputs))
     for (auto [i, letter] : llvm::enumerate(letters))
       sizes[letter] = cast<RankedTensorType>(value.getType()).getDimSize(i);
   double product = operands.size() == 2 ? 2 : 0;
@@ -26,7 +26,9 @@ double sheaf::countFlops(Operation *op, SymbolTable &symbols) {
     return callee ? countFlops(callee, symbols) : 0;
   }
   if (auto einsum = dyn_cast<nn::EinsumOp>(op))
-    return ofEinsum(einsum);
+    return ofEinsum(einsum.getEquation(), einsum.getInputs());
+  if (auto einsum = dyn_cast<nn::ScaledEinsumOp>(op))
+    return ofEinsum(einsum.getEquation(), {einsum.getLhs(), einsum.getRhs()});
   if (auto product = dyn_cast<nn::GroupedMatmulOp>(op)) {
     // Of as many rows as there can be.
     RankedTensorType rows = product.getRows().getType();

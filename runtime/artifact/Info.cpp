@@ -44,6 +44,10 @@ std::string sheaf::describe(const Artifact &artifact) {
     line("model       {}: batch {} x seq {}, vocab {}, {} microbatch{}",
          m.model.name, m.model.batch, m.model.sequence, m.model.vocab,
          m.model.microbatches, m.model.microbatches == 1 ? "" : "es");
+    line("precision   {}{}", m.model.precision,
+         m.model.keepF32.empty()
+             ? ""
+             : fmt::format(", f32: {}", fmt::join(m.model.keepF32, ", ")));
     line("parameters  {} ({})", countText(m.model.parameters),
          m.model.parameters);
     line("model FLOPs {} a step", countText(m.model.flopsPerStep));

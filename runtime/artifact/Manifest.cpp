@@ -13,9 +13,9 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 constexpr std::array<std::string_view, bufferKinds> kinds = {
-    "parameter", "moment1", "moment2",    "momentum", "gradient",
-    "batch",     "rng",     "step",       "scalar",   "result",
-    "input",     "output",  "coordinates"};
+    "parameter", "moment1",  "moment2", "momentum", "master",
+    "scaling",   "gradient", "batch",   "rng",      "step",
+    "scalar",    "result",   "input",   "output",   "coordinates"};
 constexpr std::array<std::string_view, 5> roles = {"", "tokens", "targets",
                                                    "positions", "documents"};
 
@@ -295,7 +295,7 @@ BufferInfo parseBuffer(const Json &json, size_t index, const Mesh &mesh,
   std::optional<SheafType> foundType = typeFromName(type);
   if (!foundType)
     fail("manifest: {} has dtype \"{}\"; expected f64, f32, bf16, f16, f8e4m3, "
-         "f8e5m2, i64, i32, i8 or i1",
+         "f8e5m2, f8e8m0, i64, i32, i8 or i1",
          object.where, type);
   buffer.type = *foundType;
 
@@ -474,7 +474,8 @@ void checkTraining(const Manifest &manifest) {
            buffer.name, shapeText(buffer.layout.global),
            shapeText({model.batch, model.sequence}));
     if (buffer.kind >= BufferKind::Moment1 &&
-        buffer.kind <= BufferKind::Gradient) {
+        buffer.kind <= BufferKind::Gradient &&
+        buffer.kind != BufferKind::Scaling) {
       auto it = parameters.find(buffer.name);
       if (it == parameters.end())
         fail("manifest: {} '{}' belongs to no parameter of that name",
@@ -528,6 +529,8 @@ sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
     case BufferKind::Moment1:
     case BufferKind::Moment2:
     case BufferKind::Momentum:
+    case BufferKind::Master:
+    case BufferKind::Scaling:
       add("optimizer state", buffer.bytes);
       break;
     case BufferKind::Gradient:
@@ -547,7 +550,7 @@ sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
   return sums;
 }
 
-bool sheaf::isState(BufferKind kind) { return kind <= BufferKind::Momentum; }
+bool sheaf::isState(BufferKind kind) { return kind <= BufferKind::Scaling; }
 
 std::string BufferInfo::key() const {
   if (kind >= BufferKind::Moment1 && kind <= BufferKind::Gradient)
@@ -594,6 +597,16 @@ Manifest Manifest::parse(std::string_view text) {
     model.microbatches = object.integer("microbatches", 1, 1 << 30, 1);
     model.parameters = object.integer("parameters", 0, largest, 0);
     model.flopsPerStep = object.number("flops_per_step", 0);
+    model.precision = object.text("precision", "fp32");
+    model.isStep = object.flag("is_step", false);
+    if (const Json *patterns = object.array("keep_f32", false))
+      for (const Json &pattern : *patterns) {
+        if (!pattern.is_string())
+          fail("manifest: \"keep_f32\" of {} has an element that is {}; "
+               "expected a pattern of names",
+               object.where, pattern.type_name());
+        model.keepF32.push_back(pattern.get<std::string>());
+      }
   }
 
   size_t index = 0;

@@ -13,7 +13,7 @@ struct TypeInfo {
   int64_t size;
 };
 // In the order of SheafType.
-constexpr std::array<TypeInfo, 10> types = {{{"f64", 8},
+constexpr std::array<TypeInfo, 11> types = {{{"f64", 8},
                                              {"f32", 4},
                                              {"bf16", 2},
                                              {"f16", 2},
@@ -22,7 +22,8 @@ constexpr std::array<TypeInfo, 10> types = {{{"f64", 8},
                                              {"i64", 8},
                                              {"i32", 4},
                                              {"i8", 1},
-                                             {"i1", 1}}};
+                                             {"i1", 1},
+                                             {"f8e8m0", 1}}};
 
 template <typename T>
 T read(const void *data, int64_t index) {
@@ -49,7 +50,9 @@ std::optional<SheafType> sheaf::typeFromName(std::string_view name) {
   return std::nullopt;
 }
 
-bool sheaf::isFloat(SheafType type) { return type <= SHEAF_F8E5M2; }
+bool sheaf::isFloat(SheafType type) {
+  return type <= SHEAF_F8E5M2 || type == SHEAF_F8E8M0;
+}
 
 std::optional<int64_t> sheaf::elementCount(const Shape &shape, int64_t size) {
   constexpr int64_t limit = int64_t{1} << 62;
@@ -108,8 +111,18 @@ double sheaf::element(SheafType type, const void *data, int64_t index) {
     return read<int8_t>(data, index);
   case SHEAF_I1:
     return read<uint8_t>(data, index);
+  case SHEAF_F8E8M0:
+    return decode<Format::E8M0>(read<uint8_t>(data, index));
   }
   fail("unknown element type {}", static_cast<int>(type));
+}
+
+/// The code of a number; 8-bit floats have the largest for what is larger.
+template <Format F>
+static auto narrow(double value) {
+  using Code = std::conditional_t<infoOf(F).bits == 16, uint16_t, uint8_t>;
+  return static_cast<Code>(
+      encode<F>(static_cast<float>(value), infoOf(F).bits < 16));
 }
 
 void sheaf::setElement(SheafType type, void *data, int64_t index,
@@ -119,6 +132,17 @@ void sheaf::setElement(SheafType type, void *data, int64_t index,
     return write<double>(data, index, value);
   case SHEAF_F32:
     return write<float>(data, index, static_cast<float>(value));
+  // Through f32, as kernels do.
+  case SHEAF_BF16:
+    return write<uint16_t>(data, index, narrow<Format::BF16>(value));
+  case SHEAF_F16:
+    return write<uint16_t>(data, index, narrow<Format::FP16>(value));
+  case SHEAF_F8E4M3:
+    return write<uint8_t>(data, index, narrow<Format::E4M3>(value));
+  case SHEAF_F8E5M2:
+    return write<uint8_t>(data, index, narrow<Format::E5M2>(value));
+  case SHEAF_F8E8M0:
+    return write<uint8_t>(data, index, narrow<Format::E8M0>(value));
   case SHEAF_I64:
     return write<int64_t>(data, index, static_cast<int64_t>(value));
   case SHEAF_I32:
@@ -127,9 +151,8 @@ void sheaf::setElement(SheafType type, void *data, int64_t index,
     return write<int8_t>(data, index, static_cast<int8_t>(value));
   case SHEAF_I1:
     return write<uint8_t>(data, index, value != 0);
-  default:
-    fail("cannot store a value as {}", typeName(type));
   }
+  fail("unknown element type {}", static_cast<int>(type));
 }
 
 void sheaf::convert(SheafType to, void *target, SheafType from,
@@ -139,7 +162,7 @@ void sheaf::convert(SheafType to, void *target, SheafType from,
       std::memcpy(target, source, count * elementSize(to));
     return;
   }
-  if (to != SHEAF_F32 && to != SHEAF_F64)
+  if (!isFloat(to))
     fail("cannot convert {} to {}", typeName(from), typeName(to));
   for (int64_t i = 0; i < count; ++i)
     setElement(to, target, i, element(from, source, i));

@@ -142,7 +142,8 @@ void readExact(Program &program, const std::string &path,
 }
 
 const std::vector<BufferKind> optimizerKinds = {
-    BufferKind::Moment1, BufferKind::Moment2, BufferKind::Momentum};
+    BufferKind::Moment1, BufferKind::Moment2, BufferKind::Momentum,
+    BufferKind::Master, BufferKind::Scaling};
 } // namespace
 
 void sheaf::createRunDirectory(const std::string &directory) {

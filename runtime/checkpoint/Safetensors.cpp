@@ -21,7 +21,7 @@ struct TypeName {
   std::string_view name;
   SheafType type;
 };
-constexpr std::array<TypeName, 10> typeNames = {{{"F64", SHEAF_F64},
+constexpr std::array<TypeName, 11> typeNames = {{{"F64", SHEAF_F64},
                                                  {"F32", SHEAF_F32},
                                                  {"BF16", SHEAF_BF16},
                                                  {"F16", SHEAF_F16},
@@ -30,7 +30,8 @@ constexpr std::array<TypeName, 10> typeNames = {{{"F64", SHEAF_F64},
                                                  {"I64", SHEAF_I64},
                                                  {"I32", SHEAF_I32},
                                                  {"I8", SHEAF_I8},
-                                                 {"BOOL", SHEAF_I1}}};
+                                                 {"BOOL", SHEAF_I1},
+                                                 {"F8_E8M0", SHEAF_F8E8M0}}};
 
 std::string_view fileTypeName(SheafType type) {
   for (const TypeName &entry : typeNames)
@@ -81,7 +82,7 @@ SafetensorsFile::Tensor parseTensor(const std::string &name, const Json &json,
     tensor.type = found->type;
   else
     fail("tensor '{}' has dtype {}; expected F64, F32, BF16, F16, F8_E4M3, "
-         "F8_E5M2, I64, I32, I8, U8 or BOOL",
+         "F8_E5M2, F8_E8M0, I64, I32, I8, U8 or BOOL",
          name, text);
 
   const Json &shape = json["shape"];

@@ -70,9 +70,25 @@ void sheaf::readPart(
       });
 }
 
+/// Where the f32 value of a parameter is: a master, or itself; -1 where this
+/// program has neither.
+static int valueOf(const Program &program, int parameter) {
+  int master = program.manifest.find(BufferKind::Master,
+                                     program.manifest.buffers[parameter].name);
+  for (int index : {master, parameter})
+    if (index >= 0 && program.isPresent(index))
+      return index;
+  return -1;
+}
+
 void sheaf::saveWeights(const Program &program, const std::string &path) {
+  std::vector<NamedTensor> tensors;
+  for (int index : program.manifest.ofKind(BufferKind::Parameter))
+    if (int value = valueOf(program, index); value >= 0)
+      tensors.push_back(
+          wholeTensor(program, value, program.manifest.buffers[index].key()));
   // "pt" is what Hugging Face's loader asks for.
-  saveTensors(program, path, {BufferKind::Parameter}, {{"format", "pt"}});
+  writeTensors(program, path, tensors, {{"format", "pt"}});
 }
 
 namespace {
@@ -197,5 +213,7 @@ void sheaf::loadWeights(Program &program, const std::string &path) {
       fail("parameter '{}' is used by no entry",
            program.manifest.buffers[index].name);
     readPart(program, index, file, parts);
+    if (int value = valueOf(program, index); value != index)
+      readPart(program, value, file, parts);
   }
 }

@@ -28,9 +28,9 @@ void checkShape(const SheafCollective &c, int64_t ranks) {
   if (c.kind < 0 || c.kind >= static_cast<int32_t>(kindNames.size()))
     fail("collective of kind {}; expected 0 to {}", c.kind,
          kindNames.size() - 1);
-  if (c.type < SHEAF_F64 || c.type > SHEAF_I1)
+  if (c.type < SHEAF_F64 || c.type > SHEAF_F8E8M0)
     fail("{} of element type {}; expected 0 to {}", kindNames[c.kind], c.type,
-         static_cast<int>(SHEAF_I1));
+         static_cast<int>(SHEAF_F8E8M0));
   if (c.axis_count < 0 || c.axis_count > SHEAF_GROUP_AXES)
     fail("{} over {} axes; expected 0 to {}", kindNames[c.kind], c.axis_count,
          SHEAF_GROUP_AXES);

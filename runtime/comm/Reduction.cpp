@@ -141,7 +141,7 @@ void sheaf::checkReduction(int32_t type, int32_t kind) {
   if (kind < SHEAF_SUM || kind > SHEAF_MIN)
     fail("reduction kind {} is not known; expected sum (0), max (1) or min (2)",
          kind);
-  if (type == SHEAF_F8E4M3 || type == SHEAF_F8E5M2 ||
+  if (type == SHEAF_F8E4M3 || type == SHEAF_F8E5M2 || type == SHEAF_F8E8M0 ||
       (type == SHEAF_I1 && kind == SHEAF_SUM))
     fail("a {} of {} between ranks is not known; expected f64, f32, bf16, f16, "
          "i64, i32 "

@@ -324,6 +324,15 @@ double Training::evaluate() {
   return sum / static_cast<double>(count);
 }
 
+/// Whether gradients overflowed for their scale alone, and the step left
+/// everything as it was.
+static bool wasLeftOut(const StepRecord &record) {
+  return std::any_of(record.other.begin(), record.other.end(),
+                     [](const auto &entry) {
+                       return entry.first == "loss_scale" && entry.second > 1;
+                     });
+}
+
 void Training::explainNotFinite(const StepRecord &record) {
   std::string head =
       fmt::format("step {}: loss {}, gradient norm {}; the run stops and keeps "
@@ -509,7 +518,8 @@ int Training::run() {
   int64_t signal = comm.agreeMax(stopSignal);
   while (done < steps && !signal) {
     StepRecord record = trainStep(done);
-    if (!std::isfinite(record.loss) || !std::isfinite(record.gradientNorm)) {
+    if (!std::isfinite(record.loss) ||
+        (!std::isfinite(record.gradientNorm) && !wasLeftOut(record))) {
       progress.finish();
       log.write(logLine(record, digits));
       explainNotFinite(record);

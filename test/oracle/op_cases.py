@@ -429,7 +429,7 @@ def shapes():
 
 def randoms():
     key, stream = i32([12345, -7, 3, 5]), np.asarray(9, np.int32)
-    for kind in ("uniform", "normal"):
+    for kind in ("uniform", "normal", "bits"):
         for sample_dim in (False, True):
             word = " sample_dim" if sample_dim else ""
             add(f"random_{kind}{word.replace(' ', '_')}", {"k": key, "s": stream},

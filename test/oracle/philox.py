@@ -37,6 +37,8 @@ def random(kind, shape, key, stream, sample_dim, offsets=None, whole=None):
         else np.zeros(size, np.uint64)
     words = philox((flat % np.uint64(inner), sample, np.full(size, int(stream) & 0xFFFFFFFF),
                     np.full(size, int(key[2]) & 0xFFFFFFFF)), key[:2])
+    if kind == "bits":
+        return words[0].astype(np.uint32).view(np.int32).reshape(shape)
     top = [(word >> np.uint64(8)).astype(np.float64) for word in words]
     if kind == "uniform":
         result = top[0] * 2.0 ** -24

@@ -24,7 +24,7 @@ PLAIN = {
     "U16": np.dtype("<u2"), "U8": np.dtype("u1"), "BOOL": np.dtype("?"),
 }
 # Types that numpy lacks; they are widened to f32 when read.
-WIDENED = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1}
+WIDENED = {"BF16": 2, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
 
 HEADER_LIMIT = 100_000_000
 
@@ -70,6 +70,11 @@ def f8_to_f32(bits, exponent_bits):
             value = np.nan if mantissa else np.inf
         table[code] = sign * value
     return table[bits]
+
+
+def e8m0_to_f32(codes):
+    """The f32 values of E8M0 codes (uint8): powers of two."""
+    return np.where(codes == 255, np.nan, np.ldexp(1.0, codes.astype(int) - 127)).astype(np.float32)
 
 
 def _object_without_duplicates(pairs):
@@ -166,14 +171,17 @@ def read(path):
             array = np.frombuffer(raw, PLAIN[dtype]).copy()
         elif dtype == "BF16":
             array = bf16_to_f32(np.frombuffer(raw, "<u2"))
+        elif dtype == "F8_E8M0":
+            array = e8m0_to_f32(np.frombuffer(raw, "u1"))
         else:
             array = f8_to_f32(np.frombuffer(raw, "u1"), 4 if dtype == "F8_E4M3" else 5)
         tensors[name] = array.reshape(shape)
     return tensors
 
 
-def write(path, tensors, metadata=None, bf16=()):
-    """Writes a map of name to array. Names in `bf16` are rounded to that type.
+def write(path, tensors, metadata=None, bf16=(), codes=None):
+    """Writes a map of name to array. Names in `bf16` are rounded to that type; `codes`
+    maps names of uint8 arrays, which are the codes of an 8-bit float, to its type.
     The data starts at a multiple of eight bytes, as the reference library's."""
     by_numpy = {dtype: name for name, dtype in PLAIN.items()}
     header, parts, position = {}, [], 0
@@ -184,6 +192,8 @@ def write(path, tensors, metadata=None, bf16=()):
         shape = list(array.shape)  # ascontiguousarray turns a scalar into a vector
         if name in bf16:
             dtype, raw = "BF16", f32_to_bf16(array).astype("<u2").tobytes()
+        elif codes and name in codes:
+            dtype, raw = codes[name], np.ascontiguousarray(array, np.uint8).tobytes()
         else:
             dtype = by_numpy[array.dtype.newbyteorder("<") if array.itemsize > 1
                              else array.dtype]

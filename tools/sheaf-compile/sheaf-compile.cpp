@@ -10,6 +10,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "passes/pipeline/schedule/Generate.h"
+#include "passes/precision/Recipe.h"
 #include "passes/sharding/Explain.h"
 #include "passes/stages/Layout.h"
 #include "support/Divisors.h"
@@ -65,8 +66,39 @@ static cl::opt<std::string>
     cpu("cpu", cl::desc("Processor to make code for (default: native)"),
         cl::init("native"), cl::cat(category));
 static cl::opt<std::string>
-    precision("precision", cl::desc("fp32 (default), the model as written"),
-              cl::init("fp32"), cl::cat(category));
+    precision("precision",
+              cl::desc("Number formats of a step: fp32 (default), the model as "
+                       "written; bf16 or fp16, with f32 masters and sums; "
+                       "fp8-tensor, fp8-block or mxfp8, bf16 with products of "
+                       "8 bits"),
+              cl::init("fp32"), cl::value_desc("RECIPE"), cl::cat(category));
+static cl::opt<double>
+    lossScale("loss-scale",
+              cl::desc("fp16: what the loss is first multiplied by (65536)"),
+              cl::value_desc("X"), cl::init(65536), cl::cat(category));
+static cl::opt<double> lossScaleWindow(
+    "loss-scale-window",
+    cl::desc("fp16: steps without an overflow that double the scale (2000)"),
+    cl::value_desc("N"), cl::init(2000), cl::cat(category));
+static cl::opt<std::string> gradientType(
+    "gradients",
+    cl::desc("--precision: gradients are added up in f32 (default) or narrow"),
+    cl::init("f32"), cl::value_desc("f32|narrow"), cl::cat(category));
+static cl::opt<std::string> momentType(
+    "moments",
+    cl::desc("--precision: the optimizer's moments are f32 (default) or "
+             "narrow"),
+    cl::init("f32"), cl::value_desc("f32|narrow"), cl::cat(category));
+static cl::opt<std::string> masterType(
+    "masters",
+    cl::desc("--precision: parameters have masters of f32 (default), or none; "
+             "updates are then rounded up or down at random"),
+    cl::init("f32"), cl::value_desc("f32|none"), cl::cat(category));
+static cl::list<std::string> keepF32(
+    "keep-f32",
+    cl::desc("Parameters that --precision leaves in f32, with their products: "
+             "patterns of names, as in '*.gate.*'"),
+    cl::value_desc("PATTERN,..."), cl::CommaSeparated, cl::cat(category));
 static cl::opt<std::string> mesh(
     "mesh",
     cl::desc("Devices: axes of pp, dp, cp, tp and their sizes; ep of those "
@@ -434,9 +466,39 @@ int main(int argc, char **argv) {
   }
   if (target != "cpu")
     return fail(llvm::Twine("unknown target '") + target + "', expected 'cpu'");
-  if (precision != "fp32")
-    return fail(llvm::Twine("unknown --precision=") + precision +
-                ", expected fp32; the types of the model's tensors are kept");
+  std::optional<sheaf::Recipe> recipe = sheaf::lookupRecipe(precision);
+  if (!recipe)
+    return fail("unknown --precision=" + llvm::Twine(precision) +
+                ", expected " + sheaf::listRecipes());
+  if (keepF32.getNumOccurrences() && recipe->isF32())
+    return fail("--keep-f32 names parameters that --precision shall leave "
+                "alone, expected --precision, too");
+  for (auto [option, other] : {std::pair{&gradientType, "narrow"},
+                               {&momentType, "narrow"},
+                               {&masterType, "none"}}) {
+    if (*option != "f32" && *option != other)
+      return fail("unknown --" + llvm::Twine(option->ArgStr) + "=" + *option +
+                  ", expected f32 or " + other);
+    if (option->getNumOccurrences() && recipe->isF32())
+      return fail("--" + llvm::Twine(option->ArgStr) +
+                  " is about what --precision makes narrow, expected "
+                  "--precision, too");
+  }
+  options.gradients = gradientType;
+  options.moments = momentType;
+  options.masters = masterType == "f32";
+  for (cl::opt<double> *option : {&lossScale, &lossScaleWindow}) {
+    if (option->getNumOccurrences() && !recipe->scalesLoss)
+      return fail("--" + llvm::Twine(option->ArgStr) +
+                  " is of --precision=fp16, expected that, too");
+    if (!(*option >= 1) || *option > 1e30)
+      return fail("--" + llvm::Twine(option->ArgStr) + " is " +
+                  number(*option) + ", expected a number from 1 to 1e30");
+  }
+  options.precision = precision;
+  options.lossScale = number(lossScale);
+  options.lossScaleWindow = number(lossScaleWindow);
+  options.keepF32.assign(keepF32.begin(), keepF32.end());
   if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;
   if (!llvm::is_contained({"gather", "ring", "zigzag", "ulysses", "auto"},

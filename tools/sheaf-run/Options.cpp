@@ -209,6 +209,10 @@ const std::vector<Option> &table() {
       scalar("eps", "eps", "AdamW's epsilon", 0, 1e6),
       scalar("clip", "clip", "largest gradient norm; 0: off", 0, 1e30),
       scalar("momentum", "momentum", "SGD's momentum", 0, 1),
+      scalar("loss-scale", "first_loss_scale",
+             "fp16: the first scale of the loss", 1, 1e30),
+      scalar("loss-scale-window", "loss_scale_window",
+             "fp16: steps without an overflow that double the scale", 1, 1e9),
   };
   return options;
 }
@@ -315,20 +319,21 @@ std::string sheaf::helpText() {
     }
     out += line + "\n";
   }
-  out += "\nThe scalars --lr to --momentum replace what the artifact was "
-         "compiled with; --warmup and\n--decay-steps count steps.\n\n"
-         "Sample j = step * batch + i reads T + 1 tokens from position j T, "
-         "wrapping; in random\norder from Philox(seed, j) modulo the number of "
-         "tokens less T.\n\n"
-         "mfu in the log is model FLOPs utilisation: the FLOPs of the model's "
-         "products, forward\nand backward, without recomputation, over the "
-         "step's time over the rate of a large product\nmeasured at start with "
-         "the run's threads.\n\n"
-         "An artifact compiled for a mesh runs its ranks as threads of one "
-         "process, or "
-         "under\n`mpirun -n N` as N processes, with the same bits.\n\n"
-         "--version alone prints the version.\n\n"
-         "Exit status: 0 done, 1 failed or not equal to the reference, 128 + "
-         "signal when stopped.\n";
+  out +=
+      "\nThe scalars --lr to --loss-scale-window replace what the artifact was "
+      "compiled with;\n--warmup and --decay-steps count steps.\n\n"
+      "Sample j = step * batch + i reads T + 1 tokens from position j T, "
+      "wrapping; in random\norder from Philox(seed, j) modulo the number of "
+      "tokens less T.\n\n"
+      "mfu in the log is model FLOPs utilisation: the FLOPs of the model's "
+      "products, forward\nand backward, without recomputation, over the "
+      "step's time over the rate of a large product\nmeasured at start with "
+      "the run's threads.\n\n"
+      "An artifact compiled for a mesh runs its ranks as threads of one "
+      "process, or "
+      "under\n`mpirun -n N` as N processes, with the same bits.\n\n"
+      "--version alone prints the version.\n\n"
+      "Exit status: 0 done, 1 failed or not equal to the reference, 128 + "
+      "signal when stopped.\n";
   return out;
 }

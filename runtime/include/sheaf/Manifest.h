@@ -22,6 +22,8 @@ enum class BufferKind {
   Moment1,
   Moment2,
   Momentum,
+  Master,
+  Scaling, ///< state that is no parameter's: the scale of a loss
   Gradient,
   Batch,
   Rng,
@@ -32,7 +34,7 @@ enum class BufferKind {
   Output,
   Coordinates
 };
-inline constexpr int bufferKinds = 13;
+inline constexpr int bufferKinds = 15;
 std::string_view kindName(BufferKind kind);
 
 /// Kinds that a checkpoint keeps: parameters and optimizer state.
@@ -56,8 +58,8 @@ struct BufferInfo {
   bool frozen = false, decay = true;
 
   /// The name of this buffer in a file of named tensors: its name, with
-  /// "gradient:", "moment1:", "moment2:" or "momentum:" before it for those
-  /// kinds, which share their parameter's name.
+  /// "gradient:", "moment1:", "moment2:", "momentum:", "master:" or "scaling:"
+  /// before it for those kinds, most of which share their parameter's name.
   std::string key() const;
 };
 
@@ -100,6 +102,12 @@ struct ModelInfo {
   int64_t batch = 0, sequence = 0, vocab = 0, microbatches = 1;
   int64_t parameters = 0;  ///< elements
   double flopsPerStep = 0; ///< of the model: recomputation does not count
+  /// The recipe, "fp32" where nothing is said, and patterns of the names that
+  /// it leaves alone.
+  std::string precision;
+  std::vector<std::string> keepF32;
+  /// The bytecode is that of a step, which has been made in its recipe.
+  bool isStep = false;
 };
 
 struct Manifest;

@@ -46,7 +46,8 @@ typedef enum SheafType {
   SHEAF_I64 = 6,
   SHEAF_I32 = 7,
   SHEAF_I8 = 8,
-  SHEAF_I1 = 9
+  SHEAF_I1 = 9,
+  SHEAF_F8E8M0 = 10 ///< powers of two: the factors of blocks
 } SheafType;
 
 /// One part of a kernel: the items [begin, end) of its index space. `buffers`

@@ -571,3 +571,12 @@ func.func @f(%x: tensor<4xf32>) {
   %0 = dist.local %x : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["dp"], sum>>
   return
 }
+
+// -----
+
+dist.mesh @mesh ["dp" = 1]
+func.func @too_large(%x: tensor<9223372036854775807xf32>) {
+  // expected-error@+1 {{at most 2^59 elements}}
+  %y = dist.all_gather %x dim 0 axes ["dp"] : (tensor<9223372036854775807xf32>) -> tensor<9223372036854775807xf32>
+  return
+}

@@ -513,3 +513,101 @@ func.func @sgd(%p: tensor<4xf32>, %s: tensor<f32>) -> (tensor<4xf32>, tensor<4xf
   %0:2 = nn.sgd %p, %p, %p lr %s momentum %s decay %s grad_scale %s : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Blocks are dimensions of their own, behind a border; a scale is rounded down by way of E8M0, which rounds up; blocks whose largest magnitude is 0, infinite or NaN are not scaled.
+// CHECK-LABEL: func.func @quantize(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x6xbf16>
+// CHECK-NEXT: %[[V0:.*]] = nn.cast %[[X]] : tensor<2x6xbf16> -> tensor<2x6xf32>
+// CHECK-NEXT: %[[V1:.*]] = nn.pad %[[V0]] low [0, 0] high [0, 2] : (tensor<2x6xf32>) -> tensor<2x8xf32>
+// CHECK-NEXT: %[[V2:.*]] = nn.reshape %[[V1]] : tensor<2x8xf32> -> tensor<2x2x4xf32>
+// CHECK-NEXT: %[[V3:.*]] = nn.abs %[[V2]] : tensor<2x2x4xf32>
+// CHECK-NEXT: %[[AMAX:.*]] = nn.reduce max %[[V3]] dims [2] keep : (tensor<2x2x4xf32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[ZERO:.*]] = nn.constant dense<0.000000e+00> : tensor<f32>
+// CHECK-NEXT: %[[V4:.*]] = nn.compare gt %[[AMAX]], %[[ZERO]] : (tensor<2x2x1xf32>, tensor<f32>) -> tensor<2x2x1xi1>
+// CHECK-NEXT: %[[INF:.*]] = nn.constant dense<0x7F800000> : tensor<f32>
+// CHECK-NEXT: %[[V5:.*]] = nn.compare lt %[[AMAX]], %[[INF]] : (tensor<2x2x1xf32>, tensor<f32>) -> tensor<2x2x1xi1>
+// CHECK-NEXT: %[[USABLE:.*]] = nn.and %[[V4]], %[[V5]] : tensor<2x2x1xi1>
+// CHECK-NEXT: %[[ONE:.*]] = nn.constant dense<1.000000e+00> : tensor<f32>
+// CHECK-NEXT: %[[L:.*]] = nn.constant dense<4.480000e+02> : tensor<f32>
+// CHECK-NEXT: %[[V6:.*]] = nn.div %[[L]], %[[AMAX]] : (tensor<f32>, tensor<2x2x1xf32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[MOST:.*]] = nn.constant dense<3.40282347E+38> : tensor<f32>
+// CHECK-NEXT: %[[V7:.*]] = nn.min %[[V6]], %[[MOST]] : (tensor<2x2x1xf32>, tensor<f32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[V8:.*]] = nn.cast %[[V7]] : tensor<2x2x1xf32> -> tensor<2x2x1xf8E8M0FNU>
+// CHECK-NEXT: %[[V9:.*]] = nn.cast %[[V8]] : tensor<2x2x1xf8E8M0FNU> -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[V10:.*]] = nn.compare gt %[[V9]], %[[V7]] : (tensor<2x2x1xf32>, tensor<2x2x1xf32>) -> tensor<2x2x1xi1>
+// CHECK-NEXT: %[[HALF:.*]] = nn.constant dense<5.000000e-01> : tensor<f32>
+// CHECK-NEXT: %[[V11:.*]] = nn.mul %[[V9]], %[[HALF]] : (tensor<2x2x1xf32>, tensor<f32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[V12:.*]] = nn.select %[[V10]], %[[V11]], %[[V9]] : (tensor<2x2x1xi1>, tensor<2x2x1xf32>, tensor<2x2x1xf32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[S:.*]] = nn.select %[[USABLE]], %[[V12]], %[[ONE]] : (tensor<2x2x1xi1>, tensor<2x2x1xf32>, tensor<f32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[V13:.*]] = nn.mul %[[V2]], %[[S]] : (tensor<2x2x4xf32>, tensor<2x2x1xf32>) -> tensor<2x2x4xf32>
+// CHECK-NEXT: %[[V14:.*]] = nn.div %[[ONE]], %[[S]] : (tensor<f32>, tensor<2x2x1xf32>) -> tensor<2x2x1xf32>
+// CHECK-NEXT: %[[V15:.*]] = nn.cast %[[V13]] : tensor<2x2x4xf32> -> tensor<2x2x4xf8E4M3FN>
+// CHECK-NEXT: %[[V16:.*]] = nn.reshape %[[V15]] : tensor<2x2x4xf8E4M3FN> -> tensor<2x8xf8E4M3FN>
+// CHECK-NEXT: %[[Q:.*]] = nn.slice %[[V16]] offsets [0, 0] sizes [2, 6] : (tensor<2x8xf8E4M3FN>) -> tensor<2x6xf8E4M3FN>
+// CHECK-NEXT: %[[F:.*]] = nn.reshape %[[V14]] : tensor<2x2x1xf32> -> tensor<2x2xf32>
+// CHECK-NEXT: return %[[Q]], %[[F]]
+func.func @quantize(%x: tensor<2x6xbf16>) -> (tensor<2x6xf8E4M3FN>, tensor<2x2xf32>) {
+  %q, %f = nn.quantize %x to f8E4M3FN blocks [1, 4] scale power_of_two : (tensor<2x6xbf16>) -> (tensor<2x6xf8E4M3FN>, tensor<2x2xf32>)
+  return %q, %f : tensor<2x6xf8E4M3FN>, tensor<2x2xf32>
+}
+
+// -----
+
+// The factor itself is rounded up; a tensor that is one block keeps its shape.
+// CHECK-LABEL: func.func @quantize_e8m0(
+// CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<2x6xf32>
+// CHECK: %[[AMAX:.*]] = nn.reduce max %{{.*}} dims [0, 1] keep : (tensor<2x6xf32>) -> tensor<1x1xf32>
+// CHECK: %[[L:.*]] = nn.constant dense<5.734400e+04> : tensor<f32>
+// CHECK-NEXT: %[[V0:.*]] = nn.div %[[AMAX]], %[[L]] : (tensor<1x1xf32>, tensor<f32>) -> tensor<1x1xf32>
+// CHECK-NEXT: %[[V1:.*]] = nn.select %{{.*}}, %[[V0]], %{{.*}} : (tensor<1x1xi1>, tensor<1x1xf32>, tensor<f32>) -> tensor<1x1xf32>
+// CHECK-NEXT: %[[F:.*]] = nn.cast %[[V1]] : tensor<1x1xf32> -> tensor<1x1xf8E8M0FNU>
+// CHECK-NEXT: %[[V2:.*]] = nn.cast %[[F]] : tensor<1x1xf8E8M0FNU> -> tensor<1x1xf32>
+// CHECK-NEXT: %[[V3:.*]] = nn.div %[[X]], %[[V2]] : (tensor<2x6xf32>, tensor<1x1xf32>) -> tensor<2x6xf32>
+// CHECK-NEXT: %[[Q:.*]] = nn.cast %[[V3]] : tensor<2x6xf32> -> tensor<2x6xf8E5M2>
+// CHECK-NEXT: return %[[Q]], %[[F]]
+func.func @quantize_e8m0(%x: tensor<2x6xf32>) -> (tensor<2x6xf8E5M2>, tensor<1x1xf8E8M0FNU>) {
+  %q, %f = nn.quantize %x to f8E5M2 blocks [0, 8] scale e8m0 : (tensor<2x6xf32>) -> (tensor<2x6xf8E5M2>, tensor<1x1xf8E8M0FNU>)
+  return %q, %f : tensor<2x6xf8E5M2>, tensor<1x1xf8E8M0FNU>
+}
+
+// -----
+
+// Both operands in f32, a sum in f32, one rounding.
+// CHECK-LABEL: func.func @scaled_einsum(
+// CHECK-SAME: %[[A:[a-z0-9]+]]: tensor<3x8xf8E4M3FN>, %[[B:[a-z0-9]+]]: tensor<5x8xf8E4M3FN>, %[[S:[a-z0-9]+]]: tensor<3x2xf32>, %[[T:[a-z0-9]+]]: tensor<2x2xf32>
+// CHECK-NEXT: %[[V0:.*]] = nn.cast %[[A]] : tensor<3x8xf8E4M3FN> -> tensor<3x8xf32>
+// CHECK-NEXT: %[[V1:.*]] = nn.reshape %[[V0]] : tensor<3x8xf32> -> tensor<3x2x4xf32>
+// CHECK-NEXT: %[[V2:.*]] = nn.reshape %[[S]] : tensor<3x2xf32> -> tensor<3x2x1xf32>
+// CHECK-NEXT: %[[V3:.*]] = nn.mul %[[V1]], %[[V2]] : (tensor<3x2x4xf32>, tensor<3x2x1xf32>) -> tensor<3x2x4xf32>
+// CHECK-NEXT: %[[V4:.*]] = nn.reshape %[[V3]] : tensor<3x2x4xf32> -> tensor<3x8xf32>
+// CHECK-NEXT: %[[V5:.*]] = nn.cast %[[B]] : tensor<5x8xf8E4M3FN> -> tensor<5x8xf32>
+// CHECK-NEXT: %[[V6:.*]] = nn.pad %[[V5]] low [0, 0] high [3, 0] : (tensor<5x8xf32>) -> tensor<8x8xf32>
+// CHECK-NEXT: %[[V7:.*]] = nn.reshape %[[V6]] : tensor<8x8xf32> -> tensor<2x4x2x4xf32>
+// CHECK-NEXT: %[[V8:.*]] = nn.reshape %[[T]] : tensor<2x2xf32> -> tensor<2x1x2x1xf32>
+// CHECK-NEXT: %[[V9:.*]] = nn.mul %[[V7]], %[[V8]] : (tensor<2x4x2x4xf32>, tensor<2x1x2x1xf32>) -> tensor<2x4x2x4xf32>
+// CHECK-NEXT: %[[V10:.*]] = nn.reshape %[[V9]] : tensor<2x4x2x4xf32> -> tensor<8x8xf32>
+// CHECK-NEXT: %[[V11:.*]] = nn.slice %[[V10]] offsets [0, 0] sizes [5, 8] : (tensor<8x8xf32>) -> tensor<5x8xf32>
+// CHECK-NEXT: %[[V12:.*]] = nn.einsum "mk,nk->mn"(%[[V4]], %[[V11]]) : (tensor<3x8xf32>, tensor<5x8xf32>) -> tensor<3x5xf32>
+// CHECK-NEXT: %[[V13:.*]] = nn.cast %[[V12]] : tensor<3x5xf32> -> tensor<3x5xbf16>
+// CHECK-NEXT: return %[[V13]]
+func.func @scaled_einsum(%a: tensor<3x8xf8E4M3FN>, %b: tensor<5x8xf8E4M3FN>, %s: tensor<3x2xf32>, %t: tensor<2x2xf32>) -> tensor<3x5xbf16> {
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 4], [4, 4]
+    : (tensor<3x8xf8E4M3FN>, tensor<5x8xf8E4M3FN>, tensor<3x2xf32>, tensor<2x2xf32>) -> tensor<3x5xbf16>
+  return %y : tensor<3x5xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @dequantize(
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: tensor<3x8xf8E5M2>, %[[F:[a-z0-9]+]]: tensor<3x1xf8E8M0FNU>
+// CHECK-NEXT: %[[V0:.*]] = nn.cast %[[Q]] : tensor<3x8xf8E5M2> -> tensor<3x8xf32>
+// CHECK-NEXT: %[[V1:.*]] = nn.cast %[[F]] : tensor<3x1xf8E8M0FNU> -> tensor<3x1xf32>
+// CHECK-NEXT: %[[V2:.*]] = nn.mul %[[V0]], %[[V1]] : (tensor<3x8xf32>, tensor<3x1xf32>) -> tensor<3x8xf32>
+// CHECK-NEXT: %[[V3:.*]] = nn.cast %[[V2]] : tensor<3x8xf32> -> tensor<3x8xf16>
+// CHECK-NEXT: return %[[V3]]
+func.func @dequantize(%q: tensor<3x8xf8E5M2>, %f: tensor<3x1xf8E8M0FNU>) -> tensor<3x8xf16> {
+  %x = nn.dequantize %q, %f blocks [1, 0] : (tensor<3x8xf8E5M2>, tensor<3x1xf8E8M0FNU>) -> tensor<3x8xf16>
+  return %x : tensor<3x8xf16>
+}

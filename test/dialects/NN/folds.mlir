@@ -392,3 +392,55 @@ func.func @large(%x: tensor<100000x100000xf32>) -> (tensor<100000x100000xf32>, t
   // CHECK: return %[[A]], %{{.*}}
   return %0, %1 : tensor<100000x100000xf32>, tensor<100000x100000xf32>
 }
+
+// -----
+
+// A cast that saturates changes infinities, one to f8E5M2, too; f8E4M3FN has none. Random bits are for f32 alone.
+// CHECK-LABEL: @rounding_casts
+// CHECK-SAME: (%[[X:.*]]: tensor<2xbf16>, %[[F:.*]]: tensor<2xf8E5M2>, %[[E:.*]]: tensor<2xf8E4M3FN>, %[[B:.*]]: tensor<2xi32>
+func.func @rounding_casts(%x: tensor<2xbf16>, %f: tensor<2xf8E5M2>, %e: tensor<2xf8E4M3FN>, %b: tensor<2xi32>)
+    -> (tensor<2xbf16>, tensor<2xf16>, tensor<2xbf16>, tensor<2xf8E5M2>, tensor<2xf8E5M2>, tensor<2xf8E4M3FN>) {
+  // CHECK: %[[W:.*]] = nn.cast %[[X]] : tensor<2xbf16> -> tensor<2xf32>
+  %w = nn.cast %x : tensor<2xbf16> -> tensor<2xf32>
+  // CHECK: %[[S:.*]] = nn.cast %[[W]] saturate : tensor<2xf32> -> tensor<2xbf16>
+  %0 = nn.cast %w saturate : tensor<2xf32> -> tensor<2xbf16>
+  // CHECK: %[[H:.*]] = nn.cast %[[W]] stochastic %[[B]] : tensor<2xf32>, tensor<2xi32> -> tensor<2xf16>
+  %1 = nn.cast %w stochastic %b : tensor<2xf32>, tensor<2xi32> -> tensor<2xf16>
+  // What is exact is not rounded.
+  %2 = nn.cast %w stochastic %b : tensor<2xf32>, tensor<2xi32> -> tensor<2xbf16>
+  // CHECK: %[[T:.*]] = nn.cast %[[F]] saturate : tensor<2xf8E5M2> -> tensor<2xf16>
+  %t = nn.cast %f saturate : tensor<2xf8E5M2> -> tensor<2xf16>
+  // CHECK: %[[U:.*]] = nn.cast %[[T]] : tensor<2xf16> -> tensor<2xf8E5M2>
+  %3 = nn.cast %t : tensor<2xf16> -> tensor<2xf8E5M2>
+  // CHECK: %[[G:.*]] = nn.cast %[[F]] : tensor<2xf8E5M2> -> tensor<2xf32>
+  %g = nn.cast %f : tensor<2xf8E5M2> -> tensor<2xf32>
+  // CHECK: %[[V:.*]] = nn.cast %[[G]] : tensor<2xf32> -> tensor<2xf8E5M2>
+  %4 = nn.cast %g : tensor<2xf32> -> tensor<2xf8E5M2>
+  %h = nn.cast %e : tensor<2xf8E4M3FN> -> tensor<2xf32>
+  %5 = nn.cast %h : tensor<2xf32> -> tensor<2xf8E4M3FN>
+  // CHECK: return %[[S]], %[[H]], %[[X]], %[[U]], %[[V]], %[[E]]
+  return %0, %1, %2, %3, %4, %5 : tensor<2xbf16>, tensor<2xf16>, tensor<2xbf16>, tensor<2xf8E5M2>, tensor<2xf8E5M2>, tensor<2xf8E4M3FN>
+}
+
+// -----
+
+// Constants are rounded as kernels round: 1.003 lies between 1 and 1.0078125.
+// CHECK-LABEL: @constant_rounding
+func.func @constant_rounding() -> (tensor<2xf16>, tensor<2xbf16>, tensor<2xf8E4M3FN>, tensor<3xf8E8M0FNU>, tensor<3xf32>) {
+  %a = nn.constant dense<[1.0e6, 0xFF800000]> : tensor<2xf32>
+  // CHECK-DAG: %[[A:.*]] = nn.constant dense<[6.550400e+04, -6.550400e+04]> : tensor<2xf16>
+  %0 = nn.cast %a saturate : tensor<2xf32> -> tensor<2xf16>
+  %b = nn.constant dense<1.003> : tensor<2xf32>
+  %r = nn.constant dense<[0, -1]> : tensor<2xi32>
+  // CHECK-DAG: %[[B:.*]] = nn.constant dense<[1.000000e+00, 1.007810e+00]> : tensor<2xbf16>
+  %1 = nn.cast %b stochastic %r : tensor<2xf32>, tensor<2xi32> -> tensor<2xbf16>
+  // CHECK-DAG: %[[C:.*]] = nn.constant dense<[4.480000e+02, -4.480000e+02]> : tensor<2xf8E4M3FN>
+  %2 = nn.cast %a stochastic %r : tensor<2xf32>, tensor<2xi32> -> tensor<2xf8E4M3FN>
+  %d = nn.constant dense<[3.0, -4.0, 1.0e38]> : tensor<3xf32>
+  // CHECK-DAG: %[[D:.*]] = nn.constant dense<[4.000000e+00, 4.000000e+00, 1.701410e+38]> : tensor<3xf8E8M0FNU>
+  %3 = nn.cast %d : tensor<3xf32> -> tensor<3xf8E8M0FNU>
+  // CHECK-DAG: %[[E:.*]] = nn.constant dense<[4.000000e+00, 4.000000e+00, 1.70141183E+38]> : tensor<3xf32>
+  %4 = nn.cast %3 : tensor<3xf8E8M0FNU> -> tensor<3xf32>
+  // CHECK: return %[[A]], %[[B]], %[[C]], %[[D]], %[[E]]
+  return %0, %1, %2, %3, %4 : tensor<2xf16>, tensor<2xbf16>, tensor<2xf8E4M3FN>, tensor<3xf8E8M0FNU>, tensor<3xf32>
+}

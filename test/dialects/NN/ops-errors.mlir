@@ -1207,3 +1207,216 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   }
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// Roundings that a cast does not have.
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error @+1 {{'nn.cast' op saturates from 'f32' to 'i8', expected another float, and bf16, f16 or an 8-bit float as the result; leave 'saturate' out}}
+  %0 = nn.cast %x saturate : tensor<4xf32> -> tensor<4xi8>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xbf16>) {
+  // expected-error @+1 {{'nn.cast' op saturates from 'bf16' to 'bf16', expected another float}}
+  %0 = nn.cast %x saturate : tensor<4xbf16> -> tensor<4xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf64>) {
+  // expected-error @+1 {{'nn.cast' op saturates from 'f64' to 'f32', expected another float}}
+  %0 = nn.cast %x saturate : tensor<4xf64> -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xbf16>, %b: tensor<4xi32>) {
+  // expected-error @+1 {{'nn.cast' op rounds stochastically from 'bf16' to 'f8E4M3FN', expected f32 and bf16, f16, f8E4M3FN or f8E5M2}}
+  %0 = nn.cast %x stochastic %b : tensor<4xbf16>, tensor<4xi32> -> tensor<4xf8E4M3FN>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %b: tensor<4xi32>) {
+  // expected-error @+1 {{'nn.cast' op rounds stochastically from 'f32' to 'f8E8M0FNU', expected f32 and bf16, f16, f8E4M3FN or f8E5M2}}
+  %0 = nn.cast %x stochastic %b : tensor<4xf32>, tensor<4xi32> -> tensor<4xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %b: tensor<1xi32>) {
+  // expected-error @+1 {{'nn.cast' op has random bits of shape [1], expected [4]: a word for each element, of nn.random bits}}
+  %0 = nn.cast %x stochastic %b : tensor<4xf32>, tensor<1xi32> -> tensor<4xbf16>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xi32>) {
+  // expected-error @+1 {{'nn.cast' op is from 'i32' to f8E8M0FNU, expected f32, bf16, f16 or an 8-bit float; cast to f32 first}}
+  %0 = nn.cast %x : tensor<4xi32> -> tensor<4xf8E8M0FNU>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf8E8M0FNU>) {
+  // expected-error @+1 {{'nn.cast' op is from f8E8M0FNU to 'i32', expected a float; cast to f32 first}}
+  %0 = nn.cast %x : tensor<4xf8E8M0FNU> -> tensor<4xi32>
+  return
+}
+
+// -----
+
+func.func @f(%k: tensor<4xi32>, %s: tensor<i32>) {
+  // expected-error @+1 {{'nn.random' op draws bits of type 'f32', expected i32, or 'uniform' or 'normal'}}
+  %0 = nn.random bits %k, %s : (tensor<4xi32>, tensor<i32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%k: tensor<4xi32>, %s: tensor<i32>) {
+  // expected-error @+1 {{'nn.random' op draws normal of type 'i32', expected 'bits' for i32}}
+  %0 = nn.random normal %k, %s : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
+  return
+}
+
+// -----
+
+// Payloads and factors.
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'nn.quantize' op attribute 'format' failed to satisfy constraint: f8E4M3FN or f8E5M2 (f4E2M1FN, of which two lie in a byte, cannot be stored)}}
+  %q, %s = nn.quantize %x to f4E2M1FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @+1 {{'nn.quantize' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f8E4M3FN or f8E5M2, but got 'tensor<4x8xf4E2M1FN>'}}
+  %q, %s = nn.quantize %x to f8E4M3FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf4E2M1FN>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf64>) {
+  // expected-error @+1 {{'nn.quantize' op operand #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f32, bf16 or f16, but got 'tensor<4x8xf64>'}}
+  %q, %s = nn.quantize %x to f8E4M3FN blocks [1, 0] scale exact : (tensor<4x8xf64>) -> (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @+2 {{blocks has 1 numbers, expected 2}}
+  // expected-error @+1 {{'nn.quantize' op failed to infer returned types}}
+  %q, %s = nn.quantize %x to f8E4M3FN blocks [1] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x8xf32>) {
+  // expected-error @+2 {{'nn.quantize' op inferred type(s) 'tensor<4x8xf8E4M3FN>', 'tensor<4x1xf32>' are incompatible with return type(s) of operation 'tensor<4x8xf8E4M3FN>', 'tensor<4x2xf32>'}}
+  // expected-error @+1 {{'nn.quantize' op failed to infer returned types}}
+  %q, %s = nn.quantize %x to f8E4M3FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf8E4M3FN>, tensor<4x2xf32>)
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<4x8xf8E4M3FN>, %s: tensor<4x1xf32>) {
+  // expected-error @+1 {{'nn.dequantize' op has factors of shape [4, 1], expected [4, 2]: one for each block [1, 5] of [4, 8]}}
+  %x = nn.dequantize %q, %s blocks [1, 5] : (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<4x8xf8E4M3FN>, %s: tensor<4x1xf32>) {
+  // expected-error @+1 {{'nn.dequantize' op has a result of shape [8, 4], expected the payload's [4, 8]}}
+  %x = nn.dequantize %q, %s blocks [1, 0] : (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>) -> tensor<8x4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%q: tensor<4x8xf8E4M3FN>, %s: tensor<4x1xf32>) {
+  // expected-error @+1 {{blocks [1, -1] must be at least 0}}
+  %x = nn.dequantize %q, %s blocks [1, -1] : (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+// What products of payloads do not do.
+func.func @f(%a: tensor<4x8xf8E5M2>, %b: tensor<6x8xf8E5M2>, %s: tensor<1x1xf32>, %t: tensor<1x1xf32>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op multiplies f8E5M2 by f8E5M2, which no tensor core does; expected f8E4M3FN for one of them}}
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [0, 0], [0, 0] : (tensor<4x8xf8E5M2>, tensor<6x8xf8E5M2>, tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x2xf32>, %t: tensor<6x2xf8E8M0FNU>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op has factors of 'f32' and 'f8E8M0FNU', expected the same; quantise both by one rule}}
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 4], [1, 4] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<4x2xf32>, tensor<6x2xf8E8M0FNU>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<1x2xf32>, %t: tensor<2x2xf32>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op multiplies blocks [4, 4] by blocks [4, 4], expected blocks along one dimension, as [1, 128], for one of them}}
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [4, 4], [4, 4] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x2xf32>, %t: tensor<1x1xf32>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op letter 'k' is summed in blocks of 4 in operand 0 and of 8 in operand 1, expected the same}}
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 4], [0, 0] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<4x2xf32>, tensor<1x1xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x2xf32>, %t: tensor<6x1xf32>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op has factors of shape [6, 1] for operand 1, expected [6, 2]: one for each block [1, 4] of [6, 8]}}
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 4], [1, 4] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<4x2xf32>, tensor<6x1xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x9xf8E4M3FN>, %s: tensor<4x1xf32>, %t: tensor<6x1xf32>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op letter 'k' has size 8 and, in operand 1, size 9}}
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 0], [1, 0] : (tensor<4x8xf8E4M3FN>, tensor<6x9xf8E4M3FN>, tensor<4x1xf32>, tensor<6x1xf32>) -> tensor<4x6xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x1xf32>, %t: tensor<6x1xf32>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op equation 'mk->m' names 1 operands, but there are 2}}
+  %y = nn.scaled_einsum "mk->m"(%a, %b) scales(%s, %t) blocks [1, 0], [1, 0] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<4x1xf32>, tensor<6x1xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x1xf32>, %t: tensor<6x1xf32>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f32, bf16 or f16, but got 'tensor<4x6xf8E4M3FN>'}}
+  %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 0], [1, 0] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<4x1xf32>, tensor<6x1xf32>) -> tensor<4x6xf8E4M3FN>
+  return
+}

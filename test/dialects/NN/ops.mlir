@@ -38,7 +38,8 @@ func.func @defaults(%x: tensor<4x8xf32>, %i: tensor<3xi32>, %l: tensor<3xi32>, %
 // Every element type that some op takes.
 // CHECK-LABEL: @element_types
 func.func @element_types(%a: tensor<2xf64>, %b: tensor<2xbf16>, %c: tensor<2xf16>,
-    %d: tensor<2xf8E4M3FN>, %e: tensor<2xf8E5M2>, %f: tensor<2xi32>, %g: tensor<2xi8>, %h: tensor<2xi1>) {
+    %d: tensor<2xf8E4M3FN>, %e: tensor<2xf8E5M2>, %f: tensor<2xi32>, %g: tensor<2xi8>, %h: tensor<2xi1>,
+    %i: tensor<2xf8E8M0FNU>) {
   %0 = nn.cast %a : tensor<2xf64> -> tensor<2xbf16>
   %1 = nn.cast %b : tensor<2xbf16> -> tensor<2xf16>
   %2 = nn.cast %c : tensor<2xf16> -> tensor<2xf8E4M3FN>
@@ -48,6 +49,9 @@ func.func @element_types(%a: tensor<2xf64>, %b: tensor<2xbf16>, %c: tensor<2xf16
   // CHECK: nn.cast %{{.*}} : tensor<2xi8> -> tensor<2xi1>
   %6 = nn.cast %g : tensor<2xi8> -> tensor<2xi1>
   %7 = nn.not %h : tensor<2xi1>
+  // CHECK: nn.cast %{{.*}} : tensor<2xf8E8M0FNU> -> tensor<2xf32>
+  %8 = nn.cast %i : tensor<2xf8E8M0FNU> -> tensor<2xf32>
+  %9 = nn.cast %8 : tensor<2xf32> -> tensor<2xf8E8M0FNU>
   return
 }
 
@@ -106,3 +110,40 @@ func.func private @parameters(
 // CHECK-SAME: nn.state = ["moment1", "wte.weight"]
 func.func private @arguments(tensor<4x8xi32> {nn.batch = "tokens"}, tensor<4xi32> {nn.rng},
   tensor<f32> {nn.scalar = "lr", nn.default = 1.0e-3}, tensor<4xf32> {nn.state = ["moment1", "wte.weight"]})
+
+// -----
+
+// How a cast rounds, and where its bits come from.
+// CHECK-LABEL: @rounding
+func.func @rounding(%x: tensor<2x3xf32>, %k: tensor<4xi32>, %s: tensor<i32>) {
+  // CHECK: %[[B:.*]] = nn.random bits %{{.*}}, %{{.*}} sample_dim : (tensor<4xi32>, tensor<i32>) -> tensor<2x3xi32>
+  %b = nn.random bits %k, %s sample_dim : (tensor<4xi32>, tensor<i32>) -> tensor<2x3xi32>
+  // CHECK: nn.cast %{{.*}} saturate : tensor<2x3xf32> -> tensor<2x3xbf16>
+  %0 = nn.cast %x saturate : tensor<2x3xf32> -> tensor<2x3xbf16>
+  // CHECK: nn.cast %{{.*}} stochastic %[[B]] : tensor<2x3xf32>, tensor<2x3xi32> -> tensor<2x3xf8E5M2>
+  %1 = nn.cast %x stochastic %b : tensor<2x3xf32>, tensor<2x3xi32> -> tensor<2x3xf8E5M2>
+  // CHECK: nn.cast %{{.*}} stochastic %[[B]] saturate : tensor<2x3xf32>, tensor<2x3xi32> -> tensor<2x3xf16>
+  %2 = nn.cast %x stochastic %b saturate : tensor<2x3xf32>, tensor<2x3xi32> -> tensor<2x3xf16>
+  return
+}
+
+// -----
+
+// Factors of every granularity; a last block may be shorter, a block longer than its dimension.
+// CHECK-LABEL: @scaled
+func.func @scaled(%x: tensor<130x200xf32>, %y: tensor<3x5x64xbf16>) {
+  // CHECK: nn.quantize %{{.*}} to f8E4M3FN blocks [0, 0] scale exact : (tensor<130x200xf32>) -> (tensor<130x200xf8E4M3FN>, tensor<1x1xf32>)
+  %q0, %f0 = nn.quantize %x to f8E4M3FN blocks [0, 0] scale exact : (tensor<130x200xf32>) -> (tensor<130x200xf8E4M3FN>, tensor<1x1xf32>)
+  %q1, %f1 = nn.quantize %x to f8E5M2 blocks [1, 0] scale power_of_two : (tensor<130x200xf32>) -> (tensor<130x200xf8E5M2>, tensor<130x1xf32>)
+  // CHECK: nn.quantize %{{.*}} to f8E4M3FN blocks [128, 128] scale power_of_two : (tensor<130x200xf32>) -> (tensor<130x200xf8E4M3FN>, tensor<2x2xf32>)
+  %q2, %f2 = nn.quantize %x to f8E4M3FN blocks [128, 128] scale power_of_two : (tensor<130x200xf32>) -> (tensor<130x200xf8E4M3FN>, tensor<2x2xf32>)
+  // CHECK: nn.quantize %{{.*}} to f8E4M3FN blocks [1, 32] scale e8m0 : (tensor<130x200xf32>) -> (tensor<130x200xf8E4M3FN>, tensor<130x7xf8E8M0FNU>)
+  %q3, %f3 = nn.quantize %x to f8E4M3FN blocks [1, 32] scale e8m0 : (tensor<130x200xf32>) -> (tensor<130x200xf8E4M3FN>, tensor<130x7xf8E8M0FNU>)
+  %q4, %f4 = nn.quantize %y to f8E5M2 blocks [1, 1, 128] scale exact : (tensor<3x5x64xbf16>) -> (tensor<3x5x64xf8E5M2>, tensor<3x5x1xf32>)
+  // CHECK: nn.dequantize %{{.*}}, %{{.*}} blocks [1, 32] : (tensor<130x200xf8E4M3FN>, tensor<130x7xf8E8M0FNU>) -> tensor<130x200xf16>
+  %0 = nn.dequantize %q3, %f3 blocks [1, 32] : (tensor<130x200xf8E4M3FN>, tensor<130x7xf8E8M0FNU>) -> tensor<130x200xf16>
+  // CHECK: nn.scaled_einsum "mk,nk->mn"(%{{.*}}, %{{.*}}) scales(%{{.*}}, %{{.*}}) blocks [1, 0], [0, 0] : (tensor<130x200xf8E5M2>, tensor<130x200xf8E4M3FN>, tensor<130x1xf32>, tensor<1x1xf32>) -> tensor<130x130xbf16>
+  %1 = nn.scaled_einsum "mk,nk->mn"(%q1, %q0) scales(%f1, %f0) blocks [1, 0], [0, 0]
+    : (tensor<130x200xf8E5M2>, tensor<130x200xf8E4M3FN>, tensor<130x1xf32>, tensor<1x1xf32>) -> tensor<130x130xbf16>
+  return
+}

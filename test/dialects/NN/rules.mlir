@@ -225,3 +225,47 @@ func.func @f(%z: tensor<f32>, %t: tensor<8x2xi32>) {
   }
   return
 }
+
+// -----
+
+// Roundings: bits are cut as values are; the order of numbers does not pass random bits or magnitudes.
+func.func @f(%x: tensor<4x8xf32>, %b: tensor<4x8xi32>, %h: tensor<4x8xbf16>, %k: tensor<4xi32>, %s: tensor<i32>) {
+  // expected-remark @+1 {{rule: [d0][d1] -> [d0][d1] {d0=4, d1=8} monotone(0)}}
+  %0 = nn.cast %x saturate : tensor<4x8xf32> -> tensor<4x8xbf16>
+  // expected-remark @+1 {{rule: [d0][d1], [d0][d1] -> [d0][d1] {d0=4, d1=8}}}
+  %1 = nn.cast %x stochastic %b : tensor<4x8xf32>, tensor<4x8xi32> -> tensor<4x8xbf16>
+  // expected-remark @+1 {{rule: [d0][d1] -> [d0][d1] {d0=4, d1=8}}}
+  %2 = nn.cast %h : tensor<4x8xbf16> -> tensor<4x8xf8E8M0FNU>
+  // expected-remark @+1 {{rule: [key], () -> [d0][d1] {d0=4 via offset_random, d1=8 via offset_random, key=4 whole}}}
+  %3 = nn.random bits %k, %s : (tensor<4xi32>, tensor<i32>) -> tensor<4x8xi32>
+  return
+}
+
+// -----
+
+// Payloads: by whole blocks where they fill a dimension. A dimension that is one block is needed whole to be scaled, not to be scaled back.
+func.func @f(%x: tensor<8x256xf32>, %y: tensor<130x200xf32>) {
+  // expected-remark @+1 {{rule: [d0][d1] -> [d0][d1], [][] {d0=8 whole, d1=256 whole}}}
+  %q0, %f0 = nn.quantize %x to f8E4M3FN blocks [0, 0] scale exact : (tensor<8x256xf32>) -> (tensor<8x256xf8E4M3FN>, tensor<1x1xf32>)
+  // expected-remark @+1 {{rule: [d0][d1 d1b] -> [d0][d1 d1b], [d0][d1] {d0=8, d1=2, d1b=128 whole}}}
+  %q1, %f1 = nn.quantize %x to f8E4M3FN blocks [1, 128] scale exact : (tensor<8x256xf32>) -> (tensor<8x256xf8E4M3FN>, tensor<8x2xf32>)
+  // expected-remark @+1 {{rule: [d0][d1] -> [d0][d1], [d0s][d1s] {d0=130 whole, d0s=2 whole, d1=200 whole, d1s=2 whole}}}
+  %q2, %f2 = nn.quantize %y to f8E4M3FN blocks [128, 128] scale exact : (tensor<130x200xf32>) -> (tensor<130x200xf8E4M3FN>, tensor<2x2xf32>)
+  // expected-remark @+1 {{rule: [d0][d1], [][] -> [d0][d1] {d0=8, d1=256}}}
+  %0 = nn.dequantize %q0, %f0 blocks [0, 0] : (tensor<8x256xf8E4M3FN>, tensor<1x1xf32>) -> tensor<8x256xf32>
+  // expected-remark @+1 {{rule: [d0][d1 d1b], [d0][d1] -> [d0][d1 d1b] {d0=8, d1=2, d1b=128 whole}}}
+  %1 = nn.dequantize %q1, %f1 blocks [1, 128] : (tensor<8x256xf8E4M3FN>, tensor<8x2xf32>) -> tensor<8x256xf32>
+  return
+}
+
+// -----
+
+func.func @f(%a: tensor<8x256xf8E4M3FN>, %b: tensor<384x256xf8E4M3FN>, %s: tensor<8x2xf32>, %t: tensor<3x2xf32>, %one: tensor<1x1xf32>, %rows: tensor<8x1xf32>) {
+  // expected-remark @+1 {{rule: [m][k kb], [n nb][k kb], [m][k], [n][k] -> [m][n nb] {m=8, k=2 sum, kb=128 whole, n=3, nb=128 whole}}}
+  %0 = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 128], [128, 128]
+    : (tensor<8x256xf8E4M3FN>, tensor<384x256xf8E4M3FN>, tensor<8x2xf32>, tensor<3x2xf32>) -> tensor<8x384xf32>
+  // expected-remark @+1 {{rule: [m][k], [n][k], [m][], [][] -> [m][n] {m=8, k=256 sum, n=384}}}
+  %1 = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%rows, %one) blocks [1, 0], [0, 0]
+    : (tensor<8x256xf8E4M3FN>, tensor<384x256xf8E4M3FN>, tensor<8x1xf32>, tensor<1x1xf32>) -> tensor<8x384xf32>
+  return
+}

@@ -75,3 +75,13 @@ func.func @f(%x: tensor<1x9223372036854775807xf32>) -> tensor<f32> {
   %y = nn.constant dense<1.0> : tensor<f32>
   return %y : tensor<f32>
 }
+
+// -----
+
+// Payloads are put in behind differentiation.
+func.func @f(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %q, %s = nn.quantize %x to f8E4M3FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>)
+  // expected-error@+1 {{'nn.dequantize' op has no gradient, but the result to be differentiated depends on its operands}}
+  %y = nn.dequantize %q, %s blocks [1, 0] : (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}

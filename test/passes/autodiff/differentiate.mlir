@@ -193,3 +193,15 @@ func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %a = call @outer(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %a : tensor<4xf32>
 }
+
+// -----
+
+// However a cast rounds, its gradient passes as it is; the bits have none.
+// CHECK-LABEL: func.func @f(%{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xi32>) -> tensor<4xbf16>
+// CHECK: func.func @f_gradient(%{{.*}}: tensor<4xf32>, %{{.*}}: tensor<4xi32>, %[[DY:.*]]: tensor<4xbf16>) -> tensor<4xf32>
+// CHECK: %[[DX:.*]] = nn.cast %[[DY]] {nn.role = "input_gradient"} : tensor<4xbf16> -> tensor<4xf32>
+// CHECK: return %[[DX]]
+func.func @f(%x: tensor<4xf32>, %b: tensor<4xi32>) -> tensor<4xbf16> {
+  %y = nn.cast %x stochastic %b saturate : tensor<4xf32>, tensor<4xi32> -> tensor<4xbf16>
+  return %y : tensor<4xbf16>
+}

@@ -49,3 +49,15 @@ func.func @mixed(%q: tensor<2x3x4x8xf32>) -> (tensor<2x3x4x8xf16>, tensor<2x3x4x
   %y = nn.cast %o : tensor<2x3x4x8xbf16> -> tensor<2x3x4x8xf16>
   return %y, %lse : tensor<2x3x4x8xf16>, tensor<2x3x4xf32>
 }
+
+// Random bits round f32: what is cast to an 8-bit float is that first; a cast to what is f64 now goes away.
+// CHECK-LABEL: func.func @stochastic(
+// CHECK-SAME: %[[X:.*]]: tensor<4xf64>, %[[B:.*]]: tensor<4xi32>)
+// CHECK: %[[N:.*]] = nn.cast %[[X]] : tensor<4xf64> -> tensor<4xf32>
+// CHECK: %[[Q:.*]] = nn.cast %[[N]] stochastic %[[B]] : tensor<4xf32>, tensor<4xi32> -> tensor<4xf8E5M2>
+// CHECK: return %[[Q]], %[[X]] : tensor<4xf8E5M2>, tensor<4xf64>
+func.func @stochastic(%x: tensor<4xf32>, %b: tensor<4xi32>) -> (tensor<4xf8E5M2>, tensor<4xbf16>) {
+  %q = nn.cast %x stochastic %b : tensor<4xf32>, tensor<4xi32> -> tensor<4xf8E5M2>
+  %h = nn.cast %x stochastic %b saturate : tensor<4xf32>, tensor<4xi32> -> tensor<4xbf16>
+  return %q, %h : tensor<4xf8E5M2>, tensor<4xbf16>
+}

@@ -54,3 +54,16 @@ func.func @gradients(%x: tensor<4x1xi32> {nn.batch = "tokens"}, %w: tensor<4x1xi
   %d = call @layer_backward(%w, %y) : (tensor<4x1xi32>, tensor<4x1xi32>) -> tensor<4x1xi32>
   return %d : tensor<4x1xi32>
 }
+
+// -----
+
+// A function that calls itself has no end to count.
+func.func private @layer(%x: tensor<4x1xi32>) -> tensor<4x1xi32> attributes {nn.layer} {
+  return %x : tensor<4x1xi32>
+}
+func.func @logits(%x: tensor<4x1xi32> {nn.batch = "tokens"}) -> tensor<4x1xi32> {
+  // expected-error@+1 {{recursi}}
+  %y = call @logits(%x) : (tensor<4x1xi32>) -> tensor<4x1xi32>
+  %z = call @layer(%y) : (tensor<4x1xi32>) -> tensor<4x1xi32>
+  return %z : tensor<4x1xi32>
+}

@@ -422,6 +422,8 @@ struct Interpreter {
       auto w = philox({static_cast<uint32_t>(offsetOf(inner, innerShape)),
                        sample, stream, word(key.data[2])},
                       word(key.data[0]), word(key.data[1]));
+      if (op.getDistribution() == Distribution::Bits)
+        return static_cast<double>(static_cast<int32_t>(w[0]));
       if (op.getDistribution() == Distribution::Uniform)
         return std::ldexp(w[0] >> 8, -24);
       double u = std::ldexp((w[0] >> 8) + 1, -24),

@@ -339,15 +339,18 @@ void checkAccuracy(const std::string &op, double (*exact)(double), double low,
 /// The codes of a kernel are those of the library, to the bit: all signs and
 /// exponents with the top 11 bits of the mantissa and four tails. NaN by class.
 template <sheaf::Format format, typename Code>
-void checkCast(const std::string &type, bool saturates) {
+void checkCast(const std::string &type, bool saturates,
+               const std::string &word = "") {
   constexpr int64_t count = int64_t{1} << 22;
   std::string from = "tensor<" + std::to_string(count) + "xf32>",
               to = "tensor<" + std::to_string(count) + "x" + type + ">";
   auto context = Jit::makeContext();
-  auto kernelOf = [&](const std::string &a, const std::string &b) {
+  auto kernelOf = [&](const std::string &a, const std::string &b,
+                      const std::string &word) {
     std::string text = "func.func @f(%x: " + a + ") -> " + b +
-                       " attributes {exec.kernel} {\n  %y = nn.cast %x : " + a +
-                       " -> " + b + "\n  return %y : " + b + "\n}";
+                       " attributes {exec.kernel} {\n  %y = nn.cast %x " +
+                       word + ": " + a + " -> " + b + "\n  return %y : " + b +
+                       "\n}";
     OwningOpRef<ModuleOp> module =
         parseSourceString<ModuleOp>(text, context.get());
     std::string error;
@@ -355,7 +358,7 @@ void checkCast(const std::string &type, bool saturates) {
     EXPECT_TRUE(jit) << error;
     return jit;
   };
-  auto encoder = kernelOf(from, to), decoder = kernelOf(to, from);
+  auto encoder = kernelOf(from, to, word), decoder = kernelOf(to, from, "");
   ASSERT_TRUE(encoder && decoder);
   Buffer in(count * 4), codes(count * sizeof(Code)), out(count * 4);
   std::vector<uint32_t> words(count);
@@ -389,11 +392,88 @@ void checkCast(const std::string &type, bool saturates) {
   EXPECT_EQ(wrong, 0) << type;
 }
 
+/// The same of casts that round by random bits: numbers of all signs and
+/// exponents and such as are often wrong, with extreme and random bits. NaN has
+/// the library's code, too.
+template <sheaf::Format format, typename Code>
+void checkStochastic(const std::string &type, bool saturates) {
+  constexpr int64_t count = int64_t{1} << 20;
+  std::string size = "tensor<" + std::to_string(count) + "x";
+  std::string from = size + "f32>", bits = size + "i32>",
+              to = size + type + ">";
+  std::string text =
+      "func.func @f(%x: " + from + ", %r: " + bits + ") -> " + to +
+      " attributes {exec.kernel} {\n  %y = nn.cast %x stochastic %r " +
+      (saturates ? "saturate " : "") + ": " + from + ", " + bits + " -> " + to +
+      "\n  return %y : " + to + "\n}";
+  std::mt19937 random(11);
+  Buffer in(count * 4), words(count * 4);
+  std::vector<float> x(count);
+  std::vector<uint32_t> r(count);
+  constexpr uint32_t extremes[] = {0, 1, 0x7fffffff, 0x80000000, 0xffffffff};
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t word = static_cast<uint32_t>(i) << 12;
+    if (i % 4 == 1)
+      word |= random() & 0xfff;
+    if (i % 4 == 2)
+      word = random();
+    std::memcpy(&x[i], &word, 4);
+    r[i] = random() % 4 == 0 ? extremes[random() % 5] : random();
+  }
+  // Where formats end, and where their codes do.
+  size_t at = 0;
+  for (float edge : {448.0F, 464.0F, 480.0F, 57344.0F, 61440.0F, 65504.0F,
+                     65535.0F, 3.3895314e38F, 3.4028235e38F, INFINITY, NAN,
+                     0x1p-9F, 0x1p-10F, 0x1p-17F, 0x1p-25F, 1e-45F, 1e-38F})
+    for (float sign : {1.0F, -1.0F})
+      for (uint32_t word : extremes) {
+        x[at] = sign * edge;
+        r[at++] = word;
+      }
+  std::memcpy(in.data(), x.data(), count * 4);
+  std::memcpy(words.data(), r.data(), count * 4);
+  for (Jit::Route route : {Jit::Route::Kernels, Jit::Route::Linalg}) {
+    auto context = Jit::makeContext();
+    OwningOpRef<ModuleOp> module =
+        parseSourceString<ModuleOp>(text, context.get());
+    ASSERT_TRUE(module) << text;
+    std::string error;
+    auto jit = Jit::compile(*module, error, route);
+    ASSERT_TRUE(jit) << error;
+    Buffer codes(count * sizeof(Code));
+    void *pointers[] = {in.data(), words.data(), codes.data()};
+    jit->getKernels()[0].entry(pointers, 0, jit->getKernels()[0].extent);
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      Code found;
+      std::memcpy(&found, codes.data() + i * sizeof(Code), sizeof(Code));
+      uint32_t expected =
+          sheaf::encodeStochastic<format>(x[i], saturates, r[i]);
+      if (found != expected && ++wrong == 1)
+        ADD_FAILURE() << type << " of " << x[i] << " by " << r[i] << ": found "
+                      << uint32_t(found) << ", expected " << expected;
+    }
+    EXPECT_EQ(wrong, 0) << type;
+  }
+}
+
+TEST(casts, by_random_bits) {
+  for (bool saturates : {false, true}) {
+    checkStochastic<sheaf::Format::BF16, uint16_t>("bf16", saturates);
+    checkStochastic<sheaf::Format::FP16, uint16_t>("f16", saturates);
+  }
+  checkStochastic<sheaf::Format::E4M3, uint8_t>("f8E4M3FN", true);
+  checkStochastic<sheaf::Format::E5M2, uint8_t>("f8E5M2", true);
+}
+
 TEST(casts, as_the_library) {
   checkCast<sheaf::Format::BF16, uint16_t>("bf16", false);
   checkCast<sheaf::Format::FP16, uint16_t>("f16", false);
   checkCast<sheaf::Format::E4M3, uint8_t>("f8E4M3FN", true);
   checkCast<sheaf::Format::E5M2, uint8_t>("f8E5M2", true);
+  checkCast<sheaf::Format::E8M0, uint8_t>("f8E8M0FNU", true);
+  checkCast<sheaf::Format::BF16, uint16_t>("bf16", true, "saturate ");
+  checkCast<sheaf::Format::FP16, uint16_t>("f16", true, "saturate ");
 }
 
 TEST(accuracy, exp) {

@@ -86,3 +86,7 @@ func.func @dropout(%x: tensor<6x50xFT>, %key: tensor<4xi32>, %stream: tensor<i32
   %u = nn.dropout %x, %key, %stream rate 0.3 : (tensor<6x50xFT>, tensor<4xi32>, tensor<i32>) -> tensor<6x50xFT>
   return %u : tensor<6x50xFT>
 }
+func.func @random_bits(%key: tensor<4xi32> {test.range = [0.0, 2000000000.0]}, %stream: tensor<i32>) -> tensor<3x5x33xi32> attributes {exec.kernel} {
+  %u = nn.random bits %key, %stream sample_dim : (tensor<4xi32>, tensor<i32>) -> tensor<3x5x33xi32>
+  return %u : tensor<3x5x33xi32>
+}

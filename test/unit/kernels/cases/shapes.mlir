@@ -120,3 +120,42 @@ func.func @constant_flags() -> tensor<5xi1> attributes {exec.kernel} {
 func.func @identity(%x: tensor<3x5xFT>) -> tensor<3x5xFT> attributes {exec.kernel} {
   return %x : tensor<3x5xFT>
 }
+// Elements of one byte are moved like others.
+func.func @transpose_e4m3(%a: tensor<13x37xf8E4M3FN> {test.range = [-400.0, 400.0]}) -> tensor<37x13xf8E4M3FN> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.transpose %a [1, 0] : (tensor<13x37xf8E4M3FN>) -> tensor<37x13xf8E4M3FN>
+  return %0 : tensor<37x13xf8E4M3FN>
+}
+func.func @pad_e4m3(%a: tensor<7x70xf8E4M3FN> {test.range = [-400.0, 400.0]}) -> tensor<9x77xf8E4M3FN> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.pad %a low [0, 3] high [2, 4] : (tensor<7x70xf8E4M3FN>) -> tensor<9x77xf8E4M3FN>
+  return %0 : tensor<9x77xf8E4M3FN>
+}
+func.func @slice_e4m3(%a: tensor<9x77xf8E4M3FN> {test.range = [-400.0, 400.0]}) -> tensor<7x35xf8E4M3FN> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.slice %a offsets [1, 3] sizes [7, 35] strides [1, 2] : (tensor<9x77xf8E4M3FN>) -> tensor<7x35xf8E4M3FN>
+  return %0 : tensor<7x35xf8E4M3FN>
+}
+func.func @transpose_e5m2(%a: tensor<13x37xf8E5M2> {test.range = [-400.0, 400.0]}) -> tensor<37x13xf8E5M2> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.transpose %a [1, 0] : (tensor<13x37xf8E5M2>) -> tensor<37x13xf8E5M2>
+  return %0 : tensor<37x13xf8E5M2>
+}
+func.func @pad_e5m2(%a: tensor<7x70xf8E5M2> {test.range = [-400.0, 400.0]}) -> tensor<9x77xf8E5M2> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.pad %a low [0, 3] high [2, 4] : (tensor<7x70xf8E5M2>) -> tensor<9x77xf8E5M2>
+  return %0 : tensor<9x77xf8E5M2>
+}
+func.func @slice_e5m2(%a: tensor<9x77xf8E5M2> {test.range = [-400.0, 400.0]}) -> tensor<7x35xf8E5M2> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.slice %a offsets [1, 3] sizes [7, 35] strides [1, 2] : (tensor<9x77xf8E5M2>) -> tensor<7x35xf8E5M2>
+  return %0 : tensor<7x35xf8E5M2>
+}
+func.func @reshape_concatenate_e4m3(%a: tensor<6x35xf8E4M3FN> {test.range = [-400.0, 400.0]}, %b: tensor<15x7xf8E4M3FN> {test.range = [-400.0, 400.0]}) -> tensor<45x7xf8E4M3FN> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.reshape %a : tensor<6x35xf8E4M3FN> -> tensor<30x7xf8E4M3FN>
+  %1 = nn.concatenate %0, %b dim 0 : (tensor<30x7xf8E4M3FN>, tensor<15x7xf8E4M3FN>) -> tensor<45x7xf8E4M3FN>
+  return %1 : tensor<45x7xf8E4M3FN>
+}
+func.func @gather_select_e5m2(%t: tensor<9x40xf8E5M2> {test.range = [-400.0, 400.0]}, %i: tensor<5xi32> {test.range = [-2.0, 10.0]}, %m: tensor<5x40xi1>, %b: tensor<40xf8E5M2> {test.range = [-400.0, 400.0]}) -> tensor<5x40xf8E5M2> attributes {exec.kernel, test.special, test.tolerance = 0.0} {
+  %0 = nn.gather %t[%i] axis 0 : (tensor<9x40xf8E5M2>, tensor<5xi32>) -> tensor<5x40xf8E5M2>
+  %1 = nn.select %m, %0, %b : (tensor<5x40xi1>, tensor<5x40xf8E5M2>, tensor<40xf8E5M2>) -> tensor<5x40xf8E5M2>
+  return %1 : tensor<5x40xf8E5M2>
+}
+func.func @broadcast_e8m0(%a: tensor<5xf8E8M0FNU> {test.range = [0.1, 100.0]}) -> tensor<5x32xf8E8M0FNU> attributes {exec.kernel, test.tolerance = 0.0} {
+  %0 = nn.broadcast %a dims [0] : tensor<5xf8E8M0FNU> -> tensor<5x32xf8E8M0FNU>
+  return %0 : tensor<5x32xf8E8M0FNU>
+}

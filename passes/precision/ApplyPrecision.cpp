@@ -1,0 +1,1320 @@
+//===- ApplyPrecision.cpp - A training step in narrower floats ------------===//
+//
+// Every function is written anew for the element types that it is called with;
+// each rounding is an nn.cast that one can see. What is narrow:
+//
+//   forward       each op of the model takes and gives narrow values; sums,
+//                 losses, scores of routers and what is computed from them stay
+//                 f32
+//   gradients     between products everything is f32; what a product or another
+//                 layer reads is rounded once, where it is made, and then every
+//                 reader has the rounded value
+//   parameters    narrow where the model reads them; the step has an f32 master
+//                 of each, which the optimizer updates and rounds
+//   their         f32 straight from the products, so that they are accumulated,
+//   gradients     reduced, and read by the optimizer in f32
+//
+//===----------------------------------------------------------------------===//
+
+#include "dialects/Dist/Dist.h"
+#include "dialects/NN/Quantize.h"
+#include "passes/autodiff/LayerFunctions.h"
+#include "passes/precision/Passes.h"
+#include "passes/precision/Recipe.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/GlobPattern.h"
+#include <cmath>
+
+namespace sheaf {
+#define GEN_PASS_DEF_NNAPPLYPRECISION
+#include "passes/precision/Passes.h.inc"
+} // namespace sheaf
+
+using namespace mlir;
+using namespace sheaf;
+
+namespace {
+/// What a value is, or is made of by moving its elements.
+enum class Mark : char {
+  None,
+  /// A parameter whose products are of 16 bits.
+  Weight,
+  /// One whose products are of 8 bits, where the recipe has those.
+  Matrix,
+  /// One whose products choose experts: their results are not rounded.
+  Router,
+  /// One that stays in f32, and its products with it.
+  Wide,
+};
+
+Type elementOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? type.getElementType() : Type();
+}
+bool isScalarConstant(Value value) {
+  return tensorType(value).getRank() == 0 &&
+         value.getDefiningOp<nn::ConstantOp>();
+}
+
+/// Whether an op gives the elements of its input in another place.
+bool isMove(Operation *op) {
+  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastOp, nn::SliceOp,
+             nn::PadOp, nn::GatherOp, nn::TopKOp, nn::DropoutOp, nn::RotaryOp,
+             nn::BucketOp, nn::UnbucketOp, nn::DispatchOp, nn::CombineOp,
+             nn::ConcatenateOp, dist::ConstraintOp>(op);
+}
+
+/// Whether an op gives what a parameter is in another shape, or a part of it.
+bool isView(Operation *op) {
+  return isa<nn::ReshapeOp, nn::TransposeOp, nn::BroadcastOp, nn::SliceOp,
+             nn::PadOp, nn::CastOp, dist::ConstraintOp>(op);
+}
+
+/// The product whose result `value` is, its elements moved.
+Operation *sourceOf(Value value) {
+  Operation *op = value.getDefiningOp();
+  while (op && isMove(op))
+    op = op->getOperand(0).getDefiningOp();
+  return op && isa<nn::EinsumOp, nn::GroupedOuterOp>(op) ? op : nullptr;
+}
+
+bool isGradient(Operation *op) {
+  auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
+  return role && (role == "input_gradient" || role == "weight_gradient");
+}
+bool hasRole(Operation *op, StringRef name) {
+  auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
+  return role && role == name;
+}
+
+/// Whether state or a result is what the optimizer averages of gradients.
+bool isMoment(Attribute what) {
+  auto pair = dyn_cast_or_null<ArrayAttr>(what);
+  auto kind =
+      pair && pair.size() == 2 ? dyn_cast<StringAttr>(pair[0]) : nullptr;
+  return kind && llvm::is_contained({"moment1", "moment2", "momentum"},
+                                    kind.getValue());
+}
+
+/// Gives the ops that a builder makes a role as long as it lives: that of `op`
+/// where it has one, or the optimizer's.
+struct RoleSetter : OpBuilder::Listener {
+  RoleSetter(OpBuilder &builder, Attribute role)
+      : builder(builder), role(role) {
+    builder.setListener(this);
+  }
+  RoleSetter(OpBuilder &builder, Operation *op)
+      : RoleSetter(builder, op->getAttr(nn::kRoleAttr)) {}
+  explicit RoleSetter(OpBuilder &builder)
+      : RoleSetter(builder, builder.getStringAttr("optimizer")) {}
+  ~RoleSetter() { builder.setListener(nullptr); }
+  void notifyOperationInserted(Operation *op, OpBuilder::InsertPoint) final {
+    if (role)
+      op->setAttr(nn::kRoleAttr, role);
+  }
+  OpBuilder &builder;
+  Attribute role;
+};
+
+/// A function written for the types of its arguments.
+struct Signature {
+  StringRef function;
+  SmallVector<Type> types;
+  SmallVector<Mark> marks;
+  /// Of a function of gradients: the forward that they are of.
+  StringRef forward = {};
+  std::string key() const {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << function;
+    for (auto [type, mark] : llvm::zip_equal(types, marks))
+      os << "," << type << static_cast<int>(mark);
+    return text;
+  }
+};
+
+/// The streams of dropout are small numbers, those of parameters begin at 2^30.
+constexpr int64_t kFirstRoundingStream = int64_t(1) << 29;
+
+/// What a recipe leaves open.
+struct Settings {
+  /// The scale of a loss in f16: the first one, and how many steps without an
+  /// overflow double it.
+  double lossScale, lossScaleWindow;
+  /// Whether gradients of parameters are added up, and the optimizer's moments
+  /// kept, in narrow floats.
+  bool narrowGradients, narrowMoments;
+  /// Whether narrow parameters have f32 masters; else updates are rounded up or
+  /// down at random.
+  bool hasMasters;
+};
+
+class Converter {
+public:
+  Converter(ModuleOp module, const Recipe &recipe, const Settings &settings,
+            const llvm::StringMap<Mark> &parameters)
+      : module(module), symbols(module), builder(module.getContext()),
+        recipe(recipe), settings(settings),
+        narrow(recipe.getNarrowType(module.getContext())),
+        wide(builder.getF32Type()), parameters(parameters) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult convertEntry(func::FuncOp entry);
+  LogicalResult convertInitializer(func::FuncOp init);
+  FailureOr<func::FuncOp> convert(const Signature &signature);
+  LogicalResult convertHalves(func::FuncOp backward, func::FuncOp made,
+                              const Signature &signature);
+  LogicalResult convertBlock(Block &from, bool isEntry);
+  LogicalResult convertOp(Operation &op);
+  LogicalResult convertCall(func::CallOp call);
+  LogicalResult convertLoop(nn::MicrobatchesOp loop);
+  LogicalResult convertEinsum(nn::EinsumOp op);
+  /// The product of 8-bit floats, of operands of the new program; null where
+  /// the recipe has none for it.
+  Value convertScaled(nn::EinsumOp op, ValueRange operands, Type element);
+  Value convertGrouped(Operation *op, ValueRange operands);
+  /// A value as it is after a cast to 8 bits, in f32.
+  nn::Quantized quantize(nn::Emit &emit, Value value, bool isGradient,
+                         ArrayRef<int64_t> blocks);
+  LogicalResult convertUpdate(Operation &op);
+
+  /// Adds an argument to the entry that is written.
+  struct Arguments {
+    Block *block;
+    SmallVector<Type> types;
+    SmallVector<DictionaryAttr> attributes;
+  };
+  Value addArgument(Arguments &arguments, Type type, NamedAttrList attributes);
+  void startScaling(Arguments &arguments, bool isStep, Location loc);
+  void scaleNorm(Operation &op);
+
+  bool isFloat(Value value) {
+    Type element = elementOf(value);
+    return element == narrow || element == wide;
+  }
+  bool isNarrow(Value value) { return elementOf(value) == narrow; }
+
+  /// `value`, of the new program, in another element type.
+  Value as(Value value, Type element, Operation *reader) {
+    if (elementOf(value) == element)
+      return value;
+    // What was widened is there in its own type.
+    if (auto cast = value.getDefiningOp<nn::CastOp>())
+      if (elementOf(cast.getInput()) == element &&
+          nn::isExactCast(element, elementOf(value)))
+        return cast.getInput();
+    auto [it, isNew] = scope.casts.try_emplace({value, element});
+    if (isNew) {
+      it->second = nn::CastOp::create(builder, reader->getLoc(),
+                                      tensorType(value).clone(element), value);
+      if (Attribute role = reader->getAttr(nn::kRoleAttr))
+        it->second.getDefiningOp()->setAttr(nn::kRoleAttr, role);
+    }
+    return it->second;
+  }
+  /// The operands of `op` in the new program, floats of them as `element`.
+  SmallVector<Value> operandsAs(Operation *op, Type element) {
+    return llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+      Value value = scope.mapping.lookup(operand);
+      return isFloat(value) ? as(value, element, op) : value;
+    });
+  }
+  SmallVector<Value> operandsOf(Operation *op) {
+    return llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+      return scope.mapping.lookup(operand);
+    });
+  }
+
+  /// Whether a reader of a gradient in the old program wants it narrow.
+  bool isReadNarrow(Value value);
+  /// Records what `from` has become, rounded where that is so.
+  void setResult(Value from, Value to, Operation *op, bool rounds) {
+    if (elementOf(to) == wide &&
+        (rounds || (isGradient(op) && isReadNarrow(from))))
+      to = as(to, narrow, op);
+    scope.mapping.map(from, keepGradient(from, to, op));
+  }
+  /// The gradient of a parameter as the settings keep it, in f32.
+  Value keepGradient(Value from, Value to, Operation *op) {
+    return settings.narrowGradients && scope.parameterGradients.contains(from)
+               ? as(as(to, narrow, op), wide, op)
+               : to;
+  }
+  /// A copy of `op` with other operands, its results of the types that follow.
+  FailureOr<Operation *> copy(Operation *op, ValueRange operands);
+
+  ModuleOp module;
+  SymbolTable symbols;
+  OpBuilder builder;
+  const Recipe &recipe;
+  const Settings &settings;
+  Type narrow, wide;
+  const llvm::StringMap<Mark> &parameters;
+
+  /// How the forward of a layer was called whose gradients `signature` gives.
+  const Signature *forwardOf(const Signature &signature,
+                             ArrayRef<LayerValue> takes);
+  /// Whether an old value is a gradient of an activation.
+  bool isGradientValue(Value value);
+
+  llvm::StringMap<func::FuncOp> made;
+  /// By old name, in the order in which they were called.
+  llvm::StringMap<std::vector<Signature>> signatures;
+  /// Functions that are there in the place of others, by their old name, the
+  /// first of each.
+  llvm::MapVector<StringRef, SmallVector<func::FuncOp>> versions;
+  /// Parameters whose masters the step keeps, in the order of its arguments.
+  SmallVector<std::pair<StringAttr, RankedTensorType>> masters;
+
+  /// Of the function that is written.
+  struct Scope {
+    IRMapping mapping;
+    llvm::DenseMap<Value, Mark> marks;
+    llvm::DenseMap<std::pair<Value, Type>, Value> casts;
+    /// Old results that are wanted narrow.
+    llvm::DenseSet<Value> wantedNarrow;
+    /// By the old argument of the step that is a parameter.
+    llvm::DenseMap<Value, Value> masterOf;
+    /// Old products that give the gradient of a matrix.
+    llvm::DenseSet<Operation *> matrixGradients;
+    /// Old values of an entry that are gradients of parameters.
+    llvm::DenseSet<Value> parameterGradients;
+    /// Old arguments that are gradients of activations.
+    llvm::DenseSet<Value> gradients;
+    /// Of f16: the old norm of all gradients; the scale of this step and one
+    /// over it; whether the step counts; what the next step needs.
+    Value norm, scale, inverse, isFinite, goodSteps, window;
+    /// Scales of updates, unscaled.
+    llvm::DenseMap<Value, Value> unscaled;
+  } scope;
+};
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+bool Converter::isReadNarrow(Value value) {
+  if (scope.wantedNarrow.contains(value))
+    return true;
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    unsigned index = use.getOperandNumber();
+    if (auto einsum = dyn_cast<nn::EinsumOp>(user)) {
+      if (einsum.getInputs().size() != 2)
+        return false;
+      return llvm::none_of(einsum.getInputs(), [&](Value input) {
+        return scope.marks.lookup(input) == Mark::Wide;
+      });
+    }
+    if (isa<nn::GroupedMatmulOp>(user))
+      return true;
+    if (auto attention = dyn_cast<nn::AttentionGradOp>(user))
+      return value != attention.getLse() && value != attention.getLseGrad();
+    if (auto call = dyn_cast<func::CallOp>(user)) {
+      // A gradient has the type of what it is the gradient of.
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      auto list = callee->getAttrOfType<ArrayAttr>(kOperandsAttr);
+      auto text = list && index < list.size()
+                      ? dyn_cast<StringAttr>(list[index])
+                      : StringAttr();
+      auto what = text ? LayerValue::parse(text) : std::nullopt;
+      if (!what || what->kind != LayerValue::Cotangent)
+        return false;
+      auto forward = callee->getAttrOfType<StringAttr>(kForwardAttr);
+      if (!forward)
+        return false;
+      auto it = versions.find(forward.getValue());
+      return it != versions.end() &&
+             what->index < it->second.front().getNumResults() &&
+             cast<RankedTensorType>(
+                 it->second.front().getResultTypes()[what->index])
+                     .getElementType() == narrow;
+    }
+    return false;
+  });
+}
+
+FailureOr<Operation *> Converter::copy(Operation *op, ValueRange operands) {
+  Operation *made = op->clone();
+  made->setOperands(operands);
+  builder.insert(made);
+  if (auto inferable = dyn_cast<InferTypeOpInterface>(made)) {
+    SmallVector<Type> types;
+    if (failed(inferable.inferReturnTypes(made->getContext(), made->getLoc(),
+                                          operands, made->getAttrDictionary(),
+                                          made->getPropertiesStorage(),
+                                          made->getRegions(), types)))
+      return failure();
+    for (auto [result, type] : llvm::zip_equal(made->getResults(), types))
+      result.setType(type);
+    return made;
+  }
+  // A result has the type of the first input, or is a statistic of it.
+  bool passes = isMove(op) || isa<nn::AttentionOp, nn::AttentionGradOp,
+                                  nn::GatherGradOp, nn::CrossEntropyGradOp>(op);
+  for (OpResult result : made->getResults())
+    if (passes && elementOf(result) == wide &&
+        !(isa<nn::AttentionOp>(op) && result.getResultNumber() == 1))
+      result.setType(tensorType(result).clone(elementOf(operands[0])));
+  return made;
+}
+
+/// Cuts the dimensions that have `letters` in blocks of `length` elements,
+/// counted from the innermost one on.
+static void cutBlocks(StringRef names, ArrayRef<int64_t> shape,
+                      llvm::function_ref<bool(char)> isCut, int64_t length,
+                      llvm::MapVector<char, int64_t> &blocks) {
+  for (auto [c, size] : llvm::reverse(llvm::zip_equal(names, shape))) {
+    if (!isCut(c) || blocks.contains(c))
+      continue;
+    // 0 is all of the dimension.
+    int64_t block = std::min(size, length);
+    blocks[c] = block == size ? 0 : block;
+    length = std::max<int64_t>(1, length / size);
+  }
+}
+
+nn::Quantized Converter::quantize(nn::Emit &emit, Value value, bool isGradient,
+                                  ArrayRef<int64_t> blocks) {
+  FloatType format = Float8E4M3FNType::get(builder.getContext());
+  if (isGradient && recipe.eightBit->hasWideGradients)
+    format = Float8E5M2Type::get(builder.getContext());
+  return nn::quantize(emit, value, format, blocks, recipe.eightBit->scale);
+}
+
+Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
+                               Type element) {
+  using Granularity = Recipe::EightBit::Granularity;
+  if (!recipe.eightBit || operands.size() != 2)
+    return {};
+  bool isWeightGradient = scope.matrixGradients.contains(op);
+  int weight = -1;
+  for (int i = 0; i < 2 && !isWeightGradient; ++i)
+    if (scope.marks.lookup(op.getInputs()[i]) == Mark::Matrix)
+      weight = i;
+  if (!isWeightGradient && weight < 0)
+    return {};
+  // Of a gradient of weights the first operand is the gradient of the result.
+  bool isGradientOf[2] = {isWeightGradient, false};
+  if (weight >= 0)
+    isGradientOf[1 - weight] = isGradient(op);
+  auto [left, result] = op.getEquation().split("->");
+  auto [first, second] = left.split(",");
+  StringRef names[] = {first, second};
+  ArrayRef<int64_t> shapes[] = {tensorType(operands[0]).getShape(),
+                                tensorType(operands[1]).getShape()};
+  // Letters that are summed have blocks in both operands alike.
+  auto isSummed = [&, result = result](char c) { return !result.contains(c); };
+  llvm::MapVector<char, int64_t> summed;
+  int outer = weight == 0 ? 1 : 0;
+  SmallVector<int64_t> blocks[2];
+  Granularity granularity = recipe.eightBit->granularity;
+  int64_t length = granularity == Granularity::Micro ? 32 : 128;
+  cutBlocks(names[outer], shapes[outer], isSummed, length, summed);
+  for (int i = 0; i < 2; ++i) {
+    llvm::MapVector<char, int64_t> own = summed;
+    if (granularity == Granularity::Block && i == weight)
+      cutBlocks(names[i], shapes[i], [](char) { return true; }, length, own);
+    for (auto [c, size] : llvm::zip_equal(names[i], shapes[i])) {
+      auto it = own.find(c);
+      blocks[i].push_back(granularity == Granularity::Tensor ? 0
+                          : it == own.end()                  ? 1
+                                                             : it->second);
+    }
+  }
+  RoleSetter role(builder, op);
+  nn::Emit emit(builder, op.getLoc());
+  nn::Quantized lhs = quantize(emit, operands[0], isGradientOf[0], blocks[0]),
+                rhs = quantize(emit, operands[1], isGradientOf[1], blocks[1]);
+  Value product = nn::scaledEinsum(emit, op.getEquation(), lhs, rhs,
+                                   cast<FloatType>(element));
+  return product;
+}
+
+/// Products of experts are computed from what the casts leave, in f32.
+Value Converter::convertGrouped(Operation *op, ValueRange operands) {
+  using Granularity = Recipe::EightBit::Granularity;
+  bool isOuter = isa<nn::GroupedOuterOp>(op);
+  if (!recipe.eightBit ||
+      !(isOuter ? scope.matrixGradients.contains(op)
+                : scope.marks.lookup(op->getOperand(1)) == Mark::Matrix))
+    return {};
+  Granularity granularity = recipe.eightBit->granularity;
+  int64_t length = granularity == Granularity::Micro ? 32 : 128;
+  RoleSetter role(builder, op);
+  nn::Emit emit(builder, op->getLoc());
+  SmallVector<Value> widened(operands);
+  bool isTransposed = !isOuter && cast<nn::GroupedMatmulOp>(op).getTransposed();
+  for (int i = 0; i < 2; ++i) {
+    ArrayRef<int64_t> shape = tensorType(operands[i]).getShape();
+    int64_t rank = shape.size();
+    bool isMatrix = !isOuter && i == 1;
+    SmallVector<int64_t> blocks(rank,
+                                granularity == Granularity::Tensor ? 0 : 1);
+    auto cut = [&](int64_t dim) {
+      blocks[dim] = shape[dim] <= length ? 0 : length;
+    };
+    if (granularity != Granularity::Tensor) {
+      // Along what is summed; blocks of matrices along both.
+      int64_t inner = isOuter                     ? rank - 2
+                      : !isMatrix || isTransposed ? rank - 1
+                                                  : rank - 2;
+      cut(inner);
+      if (isMatrix && granularity == Granularity::Block)
+        cut(inner == rank - 1 ? rank - 2 : rank - 1);
+    }
+    bool gradient = isGradient(op) && !isMatrix &&
+                    (!isOuter || isGradientValue(op->getOperand(i)));
+    nn::Quantized value = quantize(emit, operands[i], gradient, blocks);
+    widened[i] = nn::dequantize(emit, value, cast<FloatType>(wide));
+  }
+  FailureOr<Operation *> made = copy(op, widened);
+  return succeeded(made) ? (*made)->getResult(0) : Value();
+}
+
+LogicalResult Converter::convertEinsum(nn::EinsumOp op) {
+  bool isWeightGradient = hasRole(op, "weight_gradient");
+  SmallVector<Value> operands = operandsOf(op);
+  bool isProduct = operands.size() == 2;
+  bool isWide = llvm::any_of(op.getInputs(), [&](Value input) {
+    return scope.marks.lookup(input) == Mark::Wide;
+  });
+  bool isRouter = llvm::any_of(op.getInputs(), [&](Value input) {
+    return scope.marks.lookup(input) == Mark::Router;
+  });
+  bool wasNarrow = llvm::any_of(operands, [&](Value v) { return isNarrow(v); });
+  operands = operandsAs(op, isProduct && !isWide ? narrow : wide);
+  bool givesNarrow = !isWeightGradient && !isWide && isProduct &&
+                     !(isRouter && !isGradient(op));
+  Type element = givesNarrow ? narrow : wide;
+  Value made =
+      isWide || isRouter ? Value() : convertScaled(op, operands, element);
+  if (!made) {
+    auto plain =
+        nn::EinsumOp::create(builder, op.getLoc(), op.getType().clone(element),
+                             op.getEquation(), operands);
+    plain->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    made = plain;
+  }
+  setResult(op.getResult(), made, op,
+            !isGradient(op) && !isRouter && wasNarrow);
+  return success();
+}
+
+LogicalResult Converter::convertOp(Operation &op) {
+  if (auto call = dyn_cast<func::CallOp>(op))
+    return convertCall(call);
+  if (auto loop = dyn_cast<nn::MicrobatchesOp>(op))
+    return convertLoop(loop);
+  if (op.getNumRegions())
+    return op.emitOpError("has a body, which no recipe but fp32 goes into; "
+                          "expected --precision=fp32");
+  // What moves a parameter is one.
+  if (isView(&op))
+    if (Mark mark = scope.marks.lookup(op.getOperand(0)); mark != Mark::None)
+      scope.marks[op.getResult(0)] = mark;
+
+  bool isFloating = llvm::any_of(
+      llvm::concat<const Value>(SmallVector<Value>(op.getOperands()),
+                                SmallVector<Value>(op.getResults())),
+      [&](Value value) { return elementOf(value) == wide; });
+  SmallVector<Value> operands = operandsOf(&op);
+  if (!isFloating || op.getNumOperands() == 0) {
+    Operation *made = builder.clone(op, scope.mapping);
+    // Where the backward begins.
+    if (scope.scale && op.hasAttr(kSeedAttr)) {
+      nn::Emit emit(builder, op.getLoc());
+      Value scaled = emit.mul(made->getResult(0), scope.scale);
+      setRole(scaled.getDefiningOp(), "input_gradient");
+      scope.mapping.map(op.getResult(0), scaled);
+    }
+    return success();
+  }
+  if (isa<nn::AdamWOp, nn::SGDOp>(op))
+    return convertUpdate(op);
+  if (auto einsum = dyn_cast<nn::EinsumOp>(op))
+    return convertEinsum(einsum);
+  if (hasRole(&op, "optimizer")) {
+    // The norm of all gradients, rates: as they are.
+    Operation *made = builder.clone(op, scope.mapping);
+    for (auto [from, to] : llvm::zip(op.getResults(), made->getResults()))
+      scope.mapping.map(from, to);
+    scaleNorm(op);
+    return success();
+  }
+
+  bool gradient = isGradient(&op);
+  // Whether every float that is no constant is narrow.
+  bool isAllNarrow = true, hasScalar = false, hasFloat = false;
+  for (Value operand : op.getOperands()) {
+    Value value = scope.mapping.lookup(operand);
+    if (!isFloat(value))
+      continue;
+    if (isScalarConstant(operand)) {
+      hasScalar = true;
+      continue;
+    }
+    hasFloat = true;
+    isAllNarrow &= isNarrow(value);
+  }
+  isAllNarrow &= hasFloat;
+
+  bool rounds = false;
+  if (isa<nn::CastOp>(op)) {
+    auto made = nn::CastOp::create(builder, op.getLoc(),
+                                   op.getResult(0).getType(), operands[0]);
+    made->setDiscardableAttrs(op.getDiscardableAttrDictionary());
+    setResult(op.getResult(0), made.getResult(), &op, false);
+    return success();
+  }
+  if (isa<nn::RMSNormOp, nn::LayerNormOp, nn::EmbeddingOp, nn::AttentionOp>(
+          op) &&
+      !gradient) {
+    bool isTable = isa<nn::EmbeddingOp>(op);
+    bool isWideTable =
+        isTable && scope.marks.lookup(op.getOperand(0)) == Mark::Wide;
+    operands = operandsAs(&op, isWideTable ? wide : narrow);
+    rounds = true;
+  } else if (auto grad = dyn_cast<nn::AttentionGradOp>(op)) {
+    operands.clear();
+    for (Value operand : op.getOperands()) {
+      Value value = scope.mapping.lookup(operand);
+      bool isStatistic =
+          operand == grad.getLse() || operand == grad.getLseGrad();
+      operands.push_back(
+          isFloat(value) ? as(value, isStatistic ? wide : narrow, &op) : value);
+    }
+  } else if (isa<nn::GroupedMatmulOp>(op)) {
+    operands = operandsAs(&op, narrow);
+  } else if (isa<nn::CrossEntropyOp, nn::CrossEntropyGradOp, nn::RouteOp>(op)) {
+    // The first operand has either type; all else is a statistic.
+    for (Value &operand : MutableArrayRef(operands).drop_front())
+      if (isFloat(operand))
+        operand = as(operand, wide, &op);
+  } else if (isa<nn::DispatchOp, nn::CombineOp>(op)) {
+    if (op.getNumOperands() > 3)
+      operands[3] = as(operands[3], wide, &op);
+  } else if (isa<nn::ConcatenateOp>(op)) {
+    operands = operandsAs(&op, isAllNarrow ? narrow : wide);
+  } else if (isMove(&op)) {
+    // The type of the operand passes.
+  } else if (isa<nn::GatherGradOp, nn::GroupedOuterOp, nn::ReduceOp,
+                 nn::StepMeanOp, nn::StepSumOp, nn::SoftmaxOp>(op)) {
+    operands = operandsAs(&op, wide);
+  } else if (isa<nn::CompareOp>(op)) {
+    operands = operandsAs(&op, isAllNarrow && !hasScalar ? narrow : wide);
+  } else {
+    // Element by element, or an op that others have added, in f32.
+    bool isOwn = isa<nn::NNDialect>(op.getDialect());
+    bool staysNarrow = isAllNarrow && !hasScalar && !gradient && isOwn;
+    operands = operandsAs(&op, staysNarrow ? narrow : wide);
+    rounds = isAllNarrow && !gradient;
+  }
+  if (isa<nn::GroupedMatmulOp, nn::GroupedOuterOp>(op))
+    if (Value product = convertGrouped(&op, operands)) {
+      setResult(op.getResult(0), product, &op, isa<nn::GroupedMatmulOp>(op));
+      return success();
+    }
+  FailureOr<Operation *> made = copy(&op, operands);
+  if (failed(made))
+    return failure();
+  for (auto [from, to] :
+       llvm::zip_equal(op.getResults(), (*made)->getResults()))
+    setResult(from, to, &op,
+              rounds && elementOf(from) == wide && from == op.getResult(0));
+  return success();
+}
+
+/// An update of the optimizer is that of the master. It is left out where
+/// gradients overflowed.
+LogicalResult Converter::convertUpdate(Operation &op) {
+  auto adam = dyn_cast<nn::AdamWOp>(op);
+  auto sgd = dyn_cast<nn::SGDOp>(op);
+  Value scale = adam ? adam.getGradScale() : sgd.getGradScale();
+  unsigned scaleAt =
+      (adam ? adam.getGradScaleMutable() : sgd.getGradScaleMutable())
+          .getOperandNumber();
+  SmallVector<Value> operands = operandsOf(&op);
+  if (Value master = scope.masterOf.lookup(op.getOperand(0)))
+    operands[0] = master;
+  for (Value &operand : operands)
+    if (isFloat(operand))
+      operand = as(operand, wide, &op);
+  nn::Emit emit(builder, op.getLoc());
+  if (scope.scale) {
+    Value &unscaled = scope.unscaled[scale];
+    if (!unscaled) {
+      unscaled = emit.mul(operands[scaleAt], scope.inverse);
+      setRole(unscaled.getDefiningOp(), "optimizer");
+    }
+    operands[scaleAt] = unscaled;
+  }
+  FailureOr<Operation *> made = copy(&op, operands);
+  if (failed(made))
+    return failure();
+  // Parameter and state, without the gradient between them.
+  SmallVector<Value> old{operands[0], operands[2]};
+  if (adam)
+    old.push_back(operands[3]);
+  for (auto [from, to, before] :
+       llvm::zip_equal(op.getResults(), (*made)->getResults(), old)) {
+    Value value = to;
+    if (scope.scale) {
+      value = emit.select(scope.isFinite, to, before);
+      setRole(value.getDefiningOp(), "optimizer");
+    }
+    scope.mapping.map(from, value);
+  }
+  return success();
+}
+
+Value Converter::addArgument(Arguments &arguments, Type type,
+                             NamedAttrList attributes) {
+  arguments.types.push_back(type);
+  arguments.attributes.push_back(
+      attributes.getDictionary(builder.getContext()));
+  return arguments.block->addArgument(type, module.getLoc());
+}
+
+/// The scale of the loss is state: 0 in front of the first step, which takes
+/// the one that is given.
+void Converter::startScaling(Arguments &arguments, bool isStep, Location loc) {
+  auto number = RankedTensorType::get({}, wide);
+  auto state = [&](StringRef name) {
+    NamedAttrList attributes;
+    attributes.set(nn::kStateAttr,
+                   builder.getStrArrayAttr({kScalingKind, name}));
+    return addArgument(arguments, number, attributes);
+  };
+  auto scalar = [&](StringRef name, double value) {
+    NamedAttrList attributes;
+    attributes.set(nn::kScalarAttr, builder.getStringAttr(name));
+    attributes.set("nn.default", builder.getF64FloatAttr(value));
+    return addArgument(arguments, number, attributes);
+  };
+  Value kept = state("loss_scale");
+  Value first = scalar("first_loss_scale", settings.lossScale);
+  if (isStep) {
+    scope.goodSteps = state("good_steps");
+    scope.window = scalar("loss_scale_window", settings.lossScaleWindow);
+  }
+  builder.setInsertionPointToEnd(arguments.block);
+  RoleSetter role(builder);
+  nn::Emit emit(builder, loc);
+  scope.scale =
+      emit.select(emit.compare(nn::Predicate::GT, kept, 0.0), kept, first);
+  scope.inverse = emit.div(emit.scalar(kept, 1.0), scope.scale);
+}
+
+/// The norm of gradients that were not scaled; whether it is finite decides, on
+/// all ranks at once, whether the step counts.
+void Converter::scaleNorm(Operation &op) {
+  if (!scope.scale || scope.norm.getDefiningOp() != &op)
+    return;
+  RoleSetter role(builder);
+  nn::Emit emit(builder, op.getLoc());
+  Value norm = emit.mul(scope.mapping.lookup(scope.norm), scope.inverse);
+  scope.mapping.map(scope.norm, norm);
+  // NaN is not less, either.
+  scope.isFinite = emit.compare(nn::Predicate::LT, norm, INFINITY);
+}
+
+LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
+  Block &body = loop.getBody().front();
+  SmallVector<Value> sliced =
+      llvm::map_to_vector(loop.getSliced(), [&](Value value) {
+        return scope.mapping.lookup(value);
+      });
+  SmallVector<Value> inits =
+      llvm::map_to_vector(loop.getInits(), [&](Value value) {
+        return scope.mapping.lookup(value);
+      });
+  for (auto [init, result] : llvm::zip_equal(inits, loop.getResults()))
+    if (settings.narrowGradients && scope.parameterGradients.contains(result))
+      init = as(init, narrow, loop);
+  auto made = nn::MicrobatchesOp::create(builder, loop.getLoc(),
+                                         ValueRange(inits).getTypes(),
+                                         loop.getCount(), sliced, inits);
+  made->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+  Block &block = made.getBody().emplaceBlock();
+  for (auto [i, argument] : llvm::enumerate(body.getArguments())) {
+    Type type = argument.getType();
+    // The number of the microbatch, parts of what is cut, accumulators.
+    if (i > sliced.size())
+      type = inits[i - 1 - sliced.size()].getType();
+    else if (i > 0)
+      type = cast<RankedTensorType>(type).clone(elementOf(sliced[i - 1]));
+    scope.mapping.map(argument, block.addArgument(type, argument.getLoc()));
+  }
+  // What is cast inside is not there outside.
+  auto outside = scope.casts;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(&block);
+    for (Operation &op : body.without_terminator())
+      if (failed(convertOp(op)))
+        return failure();
+    SmallVector<Value> values;
+    Operation *yield = body.getTerminator();
+    for (auto [value, init] : llvm::zip_equal(yield->getOperands(), inits))
+      values.push_back(as(scope.mapping.lookup(value), elementOf(init), yield));
+    nn::YieldOp::create(builder, yield->getLoc(), values);
+  }
+  scope.casts = std::move(outside);
+  for (auto [from, to] : llvm::zip_equal(loop.getResults(), made.getResults()))
+    scope.mapping.map(from, elementOf(to) == narrow && elementOf(from) == wide
+                                ? as(to, wide, loop)
+                                : Value(to));
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// Functions
+//===----------------------------------------------------------------------===//
+
+LogicalResult Converter::convertCall(func::CallOp call) {
+  Signature signature{call.getCallee(), {}, {}};
+  if (auto callee = symbols.lookup<func::FuncOp>(call.getCallee()))
+    if (auto forward = callee->getAttrOfType<StringAttr>(kForwardAttr))
+      signature.forward = forward.getValue();
+  SmallVector<Value> operands = operandsOf(call);
+  for (auto [old, value] : llvm::zip_equal(call.getOperands(), operands)) {
+    signature.types.push_back(value.getType());
+    signature.marks.push_back(scope.marks.lookup(old));
+  }
+  FailureOr<func::FuncOp> callee = convert(signature);
+  if (failed(callee))
+    return failure();
+  auto made = func::CallOp::create(builder, call.getLoc(), *callee, operands);
+  made->setDiscardableAttrs(call->getDiscardableAttrDictionary());
+  for (auto [from, to] : llvm::zip_equal(call.getResults(), made.getResults()))
+    scope.mapping.map(from, to);
+  return success();
+}
+
+const Signature *Converter::forwardOf(const Signature &signature,
+                                      ArrayRef<LayerValue> takes) {
+  auto it = signatures.find(signature.forward);
+  if (it == signatures.end())
+    return nullptr;
+  for (const Signature &forward : it->second)
+    if (llvm::all_of(llvm::enumerate(takes), [&](auto item) {
+          LayerValue value = item.value();
+          return value.kind != LayerValue::Argument ||
+                 (value.index < forward.types.size() &&
+                  forward.types[value.index] == signature.types[item.index()] &&
+                  forward.marks[value.index] == signature.marks[item.index()]);
+        }))
+      return &forward;
+  return nullptr;
+}
+
+bool Converter::isGradientValue(Value value) {
+  Operation *op = value.getDefiningOp();
+  return op ? isGradient(op) : scope.gradients.contains(value);
+}
+
+FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
+  std::string key = signature.key();
+  if (func::FuncOp known = made.lookup(key))
+    return known;
+  auto function = symbols.lookup<func::FuncOp>(signature.function);
+  if (!function || function.isDeclaration())
+    return LogicalResult(module.emitError("calls @")
+                         << signature.function
+                         << ", which has no body in the module");
+  // The caller's is put aside.
+  Scope callers = std::exchange(scope, Scope());
+  OpBuilder::InsertionGuard guard(builder);
+  llvm::scope_exit restore([&] { scope = std::move(callers); });
+
+  builder.setInsertionPoint(function);
+  auto copy = func::FuncOp::create(
+      builder, function.getLoc(), (function.getName() + "_narrow").str(),
+      FunctionType::get(builder.getContext(), signature.types, {}));
+  copy->setDiscardableAttrs(function->getDiscardableAttrDictionary());
+  copy.setVisibility(function.getVisibility());
+  SmallVector<DictionaryAttr> attributes;
+  function.getAllArgAttrs(attributes);
+  copy.setAllArgAttrs(attributes);
+  Block *block = copy.addEntryBlock();
+  Block &old = function.getBody().front();
+  for (auto [i, argument] : llvm::enumerate(old.getArguments())) {
+    block->getArgument(i).setLoc(argument.getLoc());
+    scope.mapping.map(argument, block->getArgument(i));
+    scope.marks[argument] = signature.marks[i];
+  }
+  // The gradient of an argument has its type, that of a parameter is f32.
+  Operation *end = old.getTerminator();
+  if (function->hasAttr(kOperandsAttr)) {
+    auto takes = readLayerValues(function, kOperandsAttr);
+    auto gives = readLayerValues(function, kResultsAttr);
+    if (failed(takes) || failed(gives))
+      return failure();
+    for (auto [argument, what] : llvm::zip_equal(old.getArguments(), *takes))
+      if (what.kind == LayerValue::Cotangent || what.kind == LayerValue::Handed)
+        scope.gradients.insert(argument);
+    const Signature *forward = forwardOf(signature, *takes);
+    for (auto [value, what] : llvm::zip_equal(end->getOperands(), *gives)) {
+      if (what.kind != LayerValue::Argument || !forward ||
+          what.index >= forward->types.size())
+        continue;
+      auto type = dyn_cast<RankedTensorType>(forward->types[what.index]);
+      Mark mark = forward->marks[what.index];
+      if (mark == Mark::None && type && type.getElementType() == narrow)
+        scope.wantedNarrow.insert(value);
+      if (mark == Mark::Matrix)
+        if (Operation *product = sourceOf(value))
+          scope.matrixGradients.insert(product);
+    }
+  }
+  builder.setInsertionPointToEnd(block);
+  for (Operation &op : old.without_terminator())
+    if (failed(convertOp(op)))
+      return failure();
+  SmallVector<Value> results;
+  for (Value value : end->getOperands()) {
+    Value result = scope.mapping.lookup(value);
+    if (scope.wantedNarrow.contains(value) && elementOf(result) == wide)
+      result = as(result, narrow, end);
+    results.push_back(result);
+  }
+  func::ReturnOp::create(builder, end->getLoc(), results);
+  copy.setFunctionType(FunctionType::get(builder.getContext(), signature.types,
+                                         ValueRange(results).getTypes()));
+  attributes.clear();
+  function.getAllResultAttrs(attributes);
+  copy.setAllResultAttrs(attributes);
+  symbols.insert(copy);
+  made[key] = copy;
+  signatures[signature.function].push_back(signature);
+  versions[signature.function].push_back(copy);
+  if (function->hasAttr(kForwardAttr) &&
+      failed(convertHalves(function, copy, signature)))
+    return failure();
+  return copy;
+}
+
+/// The two halves of a backward, which a pipeline may call in its place.
+LogicalResult Converter::convertHalves(func::FuncOp backward, func::FuncOp copy,
+                                       const Signature &signature) {
+  FailureOr<LayerSet> set = readLayerSet(backward, symbols);
+  if (failed(set))
+    return failure();
+  // The forward that was called with the same arguments.
+  auto forward = versions.find(set->forward.getName());
+  if (forward != versions.end())
+    copy->setAttr(kForwardAttr, forward->second.back().getNameAttr());
+  if (!set->inputGradient)
+    return success();
+  auto takes = readLayerValues(backward, kOperandsAttr);
+  if (failed(takes))
+    return failure();
+  func::FuncOp inputs;
+  for (auto [half, attribute] :
+       {std::pair(set->inputGradient, kInputGradientAttr),
+        std::pair(set->weightGradient, kWeightGradientAttr)}) {
+    auto needs = readLayerValues(half, kOperandsAttr);
+    auto hands = readLayerValues(set->inputGradient, kResultsAttr);
+    if (failed(needs) || failed(hands))
+      return failure();
+    Signature own{half.getName(), {}, {}, signature.forward};
+    for (LayerValue value : *needs) {
+      if (const auto *it = llvm::find(*takes, value); it != takes->end()) {
+        own.types.push_back(signature.types[it - takes->begin()]);
+        own.marks.push_back(signature.marks[it - takes->begin()]);
+      } else if (const auto *it = llvm::find(*hands, value);
+                 inputs && it != hands->end()) {
+        own.types.push_back(inputs.getResultTypes()[it - hands->begin()]);
+        own.marks.push_back(Mark::None);
+      } else {
+        return half.emitOpError("takes '")
+               << value.str() << "', which @" << backward.getName()
+               << " does not, expected the operands of a backward or what its "
+                  "other half hands over";
+      }
+    }
+    FailureOr<func::FuncOp> made = convert(own);
+    if (failed(made))
+      return failure();
+    if (!inputs)
+      inputs = *made;
+    copy->setAttr(attribute, made->getNameAttr());
+  }
+  return success();
+}
+
+LogicalResult Converter::convertEntry(func::FuncOp entry) {
+  scope = Scope();
+  bool isStep = entry.getName() == "step";
+  Block &old = entry.getBody().front();
+  Arguments arguments{nullptr, SmallVector<Type>(entry.getArgumentTypes()), {}};
+  SmallVector<Type> &types = arguments.types;
+  entry.getAllArgAttrs(arguments.attributes);
+  for (unsigned i = 0; i < types.size(); ++i) {
+    auto param = entry.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr);
+    auto type = dyn_cast<RankedTensorType>(types[i]);
+    if (settings.narrowMoments && type && type.getElementType() == wide &&
+        isMoment(entry.getArgAttr(i, nn::kStateAttr)))
+      types[i] = type.clone(narrow);
+    if (!param || !type || type.getElementType() != wide)
+      continue;
+    Mark mark = parameters.lookup(param.getName().getValue());
+    scope.marks[old.getArgument(i)] = mark;
+    if (mark != Mark::Wide)
+      types[i] = type.clone(narrow);
+  }
+  builder.setInsertionPoint(entry);
+  auto copy =
+      func::FuncOp::create(builder, entry.getLoc(), entry.getName(),
+                           FunctionType::get(builder.getContext(), types, {}));
+  copy->setDiscardableAttrs(entry->getDiscardableAttrDictionary());
+  copy.setVisibility(entry.getVisibility());
+  Block *block = arguments.block = copy.addEntryBlock();
+  for (auto [from, to] :
+       llvm::zip_equal(old.getArguments(), block->getArguments())) {
+    to.setLoc(from.getLoc());
+    scope.mapping.map(from, to);
+  }
+  // Updates that are rounded at random.
+  llvm::SetVector<Value> stochastic;
+  // Masters come behind everything else.
+  SmallVector<std::pair<StringAttr, Value>> updated;
+  if (isStep)
+    for (Operation &op : old)
+      if (isa<nn::AdamWOp, nn::SGDOp>(op)) {
+        auto argument = dyn_cast<BlockArgument>(op.getOperand(0));
+        auto param = argument ? entry.getArgAttrOfType<nn::ParamAttr>(
+                                    argument.getArgNumber(), nn::kParamAttr)
+                              : nn::ParamAttr();
+        if (!param || argument.getType() == types[argument.getArgNumber()])
+          continue;
+        if (!settings.hasMasters) {
+          stochastic.insert(op.getResult(0));
+          continue;
+        }
+        auto type = cast<RankedTensorType>(argument.getType());
+        NamedAttrList attributes;
+        attributes.set(
+            nn::kStateAttr,
+            builder.getStrArrayAttr({kMasterKind, param.getName().getValue()}));
+        scope.masterOf[argument] = addArgument(arguments, type, attributes);
+        masters.emplace_back(param.getName(), type);
+        updated.emplace_back(param.getName(), op.getResult(0));
+      }
+  Operation *end = old.getTerminator();
+  for (auto [i, value] : llvm::enumerate(end->getOperands()))
+    if (entry.getResultAttr(i, nn::kResultAttr) ==
+        builder.getStrArrayAttr({"result", "grad_norm"}))
+      scope.norm = value;
+    else if (auto what =
+                 entry.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+             what && what.size() == 2 &&
+             what[0] == builder.getStringAttr("gradient"))
+      scope.parameterGradients.insert(value);
+  // In the step they are what the optimizer reads.
+  for (Operation &op : old)
+    if (isa<nn::AdamWOp, nn::SGDOp>(op))
+      scope.parameterGradients.insert(op.getOperand(1));
+  Value key;
+  if (!stochastic.empty()) {
+    for (unsigned i = 0; i < entry.getNumArguments(); ++i)
+      if (entry.getArgAttr(i, nn::kRngAttr))
+        key = block->getArgument(i);
+    NamedAttrList attributes;
+    attributes.set(nn::kRngAttr, builder.getUnitAttr());
+    if (!key)
+      key = addArgument(arguments,
+                        RankedTensorType::get({4}, builder.getI32Type()),
+                        attributes);
+  }
+  if (recipe.scalesLoss && scope.norm)
+    startScaling(arguments, isStep, entry.getLoc());
+  builder.setInsertionPointToEnd(block);
+  for (Operation &op : old.without_terminator())
+    if (failed(convertOp(op)))
+      return failure();
+  SmallVector<Value> results;
+  SmallVector<DictionaryAttr> resultAttributes;
+  entry.getAllResultAttrs(resultAttributes);
+  resultAttributes.resize(entry.getNumResults());
+  for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+    Type element = elementOf(value);
+    auto what = entry.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+    if (what && element == wide && what.size() == 2 &&
+        what[0] == builder.getStringAttr("parameter"))
+      if (auto name = dyn_cast<StringAttr>(what[1]);
+          name && parameters.lookup(name.getValue()) != Mark::Wide)
+        element = narrow;
+    if (settings.narrowMoments && element == wide && isMoment(what))
+      element = narrow;
+    Value result = scope.mapping.lookup(value);
+    if (stochastic.contains(value)) {
+      RoleSetter role(builder);
+      nn::Emit emit(builder, value.getLoc());
+      auto number = llvm::find(stochastic, value) - stochastic.begin();
+      Value stream =
+          emit.constant(RankedTensorType::get({}, builder.getI32Type()),
+                        static_cast<double>(kFirstRoundingStream + number));
+      auto bits = RankedTensorType::get(tensorType(result).getShape(),
+                                        builder.getI32Type());
+      Value random = emit.make<nn::RandomOp>(bits, nn::Distribution::Bits, key,
+                                             stream, /*sample_dim=*/false);
+      result = emit.make<nn::CastOp>(tensorType(result).clone(narrow), result,
+                                     random, /*saturate=*/false);
+    }
+    // A cast is of the op that gives the value.
+    Operation *from = value.getDefiningOp() ? value.getDefiningOp() : end;
+    if (element == narrow || element == wide)
+      result = as(result, element, from);
+    if (scope.scale && what && what.size() == 2 &&
+        what[0] == builder.getStringAttr("gradient")) {
+      result = nn::Emit(builder, value.getLoc()).mul(result, scope.inverse);
+      setRole(result.getDefiningOp(), "optimizer");
+    }
+    results.push_back(result);
+  }
+  auto addResult = [&](StringRef kind, StringRef name, Value value) {
+    results.push_back(value);
+    resultAttributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+        nn::kResultAttr, builder.getStrArrayAttr({kind, name}))));
+  };
+  for (auto [name, value] : updated)
+    addResult(kMasterKind, name.getValue(), scope.mapping.lookup(value));
+  if (scope.scale && isStep) {
+    // Halved by an overflow, doubled by a window without one.
+    RoleSetter role(builder);
+    nn::Emit emit(builder, entry.getLoc());
+    Value zero = emit.scalar(scope.scale, 0.0),
+          one = emit.scalar(scope.scale, 1.0);
+    Value count = emit.add(scope.goodSteps, 1.0);
+    Value isFull = emit.compare(nn::Predicate::GE, count, scope.window);
+    Value good = emit.select(isFull, emit.mul(scope.scale, 2.0), scope.scale);
+    Value bad = emit.make<nn::MaxOp>(emit.mul(scope.scale, 0.5), one);
+    addResult(kScalingKind, "loss_scale",
+              emit.select(scope.isFinite, good, bad));
+    addResult(
+        kScalingKind, "good_steps",
+        emit.select(scope.isFinite, emit.select(isFull, zero, count), zero));
+    addResult("result", "loss_scale", scope.scale);
+  }
+  func::ReturnOp::create(builder, end->getLoc(), results);
+  copy.setFunctionType(FunctionType::get(builder.getContext(), types,
+                                         ValueRange(results).getTypes()));
+  copy.setAllArgAttrs(arguments.attributes);
+  copy.setAllResultAttrs(resultAttributes);
+  symbols.erase(entry);
+  symbols.insert(copy);
+  return success();
+}
+
+/// Initial values are drawn as in f32; the masters have them as they are.
+LogicalResult Converter::convertInitializer(func::FuncOp init) {
+  Operation *end = init.getBody().front().getTerminator();
+  builder.setInsertionPoint(end);
+  SmallVector<Value> results(end->getOperands());
+  SmallVector<DictionaryAttr> attributes;
+  init.getAllResultAttrs(attributes);
+  llvm::StringMap<Value> drawn;
+  for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+    auto what = init.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
+    if (!what || what.size() != 2 || elementOf(value) != wide)
+      continue;
+    StringRef name = cast<StringAttr>(what[1]).getValue();
+    drawn[name] = value;
+    if (parameters.lookup(name) != Mark::Wide)
+      results[i] = nn::CastOp::create(builder, value.getLoc(),
+                                      tensorType(value).clone(narrow), value);
+  }
+  for (auto [name, type] : masters) {
+    Value value = drawn.lookup(name.getValue());
+    if (!value || value.getType() != type)
+      return init.emitOpError("has no result [\"parameter\", ")
+             << name << "] of type " << type
+             << ", as nn-add-initializer makes it";
+    results.push_back(value);
+    attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
+        nn::kResultAttr,
+        builder.getStrArrayAttr({kMasterKind, name.getValue()}))));
+  }
+  end->setOperands(results);
+  init.setFunctionType(FunctionType::get(builder.getContext(),
+                                         init.getArgumentTypes(),
+                                         ValueRange(results).getTypes()));
+  init.setAllResultAttrs(attributes);
+  return success();
+}
+
+LogicalResult Converter::run() {
+  SmallVector<func::FuncOp> entries, old;
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (function.isPrivate())
+      old.push_back(function);
+    else if (function.getName() != "init" && !function.isDeclaration())
+      entries.push_back(function);
+  for (func::FuncOp function : entries)
+    if (failed(convertEntry(function)))
+      return failure();
+  if (auto init = symbols.lookup<func::FuncOp>("init"))
+    if (failed(convertInitializer(init)))
+      return failure();
+  // What is not called any more goes, and the first version of each has its
+  // name.
+  for (func::FuncOp function : old)
+    symbols.erase(function);
+  for (auto &[name, all] : versions) {
+    auto rename = [&](func::FuncOp function, StringRef to) -> LogicalResult {
+      StringAttr before = function.getNameAttr();
+      if (failed(symbols.rename(function, to)))
+        return failure();
+      // Functions of a layer name each other in strings, too.
+      for (func::FuncOp other : module.getOps<func::FuncOp>())
+        for (StringRef attribute :
+             {StringRef(kForwardAttr), StringRef(kInputGradientAttr),
+              StringRef(kWeightGradientAttr)})
+          if (other->getAttr(attribute) == before)
+            other->setAttr(attribute, function.getNameAttr());
+      return success();
+    };
+    if (failed(rename(all.front(), name)))
+      return failure();
+  }
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
+// The pass
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
+  using NNApplyPrecisionBase::NNApplyPrecisionBase;
+
+  void runOnOperation() final {
+    ModuleOp module = getOperation();
+    std::optional<Recipe> found = lookupRecipe(recipe);
+    if (!found) {
+      emitError(module.getLoc()) << "nn-apply-precision: option 'recipe' is '"
+                                 << recipe << "', expected " << listRecipes();
+      return signalPassFailure();
+    }
+    if (found->isF32())
+      return;
+    for (auto [name, value] :
+         {std::pair<StringRef, double>{"loss-scale", lossScale},
+          {"loss-scale-window", lossScaleWindow}})
+      if (!(value >= 1) || !std::isfinite(value)) {
+        emitError(module.getLoc())
+            << "nn-apply-precision: option '" << name << "' is " << value
+            << ", expected a finite number of at least 1";
+        return signalPassFailure();
+      }
+    if (failed(nn::refuseRecursion(module)))
+      return signalPassFailure();
+    llvm::StringMap<Mark> marks;
+    if (failed(markParameters(marks)))
+      return signalPassFailure();
+    for (auto [name, value] :
+         {std::pair<StringRef, StringRef>{"gradients", gradients},
+          {"moments", moments}})
+      if (value != "f32" && value != "narrow") {
+        emitError(module.getLoc())
+            << "nn-apply-precision: option '" << name << "' is '" << value
+            << "', expected f32 or narrow";
+        return signalPassFailure();
+      }
+    Settings settings{lossScale, lossScaleWindow, gradients == "narrow",
+                      moments == "narrow", masters};
+    Converter converter(module, *found, settings, marks);
+    if (failed(converter.run()))
+      return signalPassFailure();
+  }
+
+private:
+  LogicalResult markParameters(llvm::StringMap<Mark> &marks);
+};
+} // namespace
+
+/// Whether what `value` is moved to is multiplied, and the product chooses
+/// experts.
+static bool choosesExperts(Value value, bool isProduct, SymbolTable &symbols,
+                           llvm::SmallPtrSetImpl<void *> &seen) {
+  if (!seen.insert(value.getAsOpaquePointer()).second)
+    return false;
+  return llvm::any_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isProduct && isa<nn::RouteOp>(user))
+      return use.getOperandNumber() == 0;
+    if (auto call = dyn_cast<func::CallOp>(user)) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      return callee && !callee.isDeclaration() &&
+             choosesExperts(callee.getArgument(use.getOperandNumber()),
+                            isProduct, symbols, seen);
+    }
+    if (auto einsum = dyn_cast<nn::EinsumOp>(user))
+      return !isProduct &&
+             choosesExperts(einsum.getResult(), true, symbols, seen);
+    return isa<nn::ReshapeOp, nn::TransposeOp>(user) &&
+           choosesExperts(user->getResult(0), isProduct, symbols, seen);
+  });
+}
+
+LogicalResult NNApplyPrecision::markParameters(llvm::StringMap<Mark> &marks) {
+  ModuleOp module = getOperation();
+  SymbolTable symbols(module);
+  std::vector<std::pair<llvm::GlobPattern, bool>> patterns;
+  for (const std::string &text : keep) {
+    llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(text);
+    if (!pattern)
+      return emitError(module.getLoc())
+             << "nn-apply-precision: option 'keep' has the pattern '" << text
+             << "': " << llvm::toString(pattern.takeError());
+    patterns.emplace_back(std::move(*pattern), false);
+  }
+  bool hasParameters = false;
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    if (!function.isPublic() || function.isDeclaration())
+      continue;
+    for (BlockArgument argument : function.getArguments()) {
+      auto param = function.getArgAttrOfType<nn::ParamAttr>(
+          argument.getArgNumber(), nn::kParamAttr);
+      if (!param)
+        continue;
+      hasParameters = true;
+      StringRef name = param.getName().getValue();
+      if (marks.contains(name))
+        continue;
+      // Embedding and head have the vocabulary; norms and biases one dimension.
+      bool isMatrix = param.getAxes().size() >= 2 &&
+                      llvm::none_of(param.getAxes(), [](StringAttr axis) {
+                        return axis.getValue() == "vocab";
+                      });
+      Mark mark = isMatrix ? Mark::Matrix : Mark::Weight;
+      llvm::SmallPtrSet<void *, 8> seen;
+      // What moves in small steps of its own is no weight.
+      if (!param.getBalance().isZero())
+        mark = Mark::Wide;
+      else if (choosesExperts(argument, false, symbols, seen))
+        mark = Mark::Router;
+      for (auto &[pattern, isUsed] : patterns)
+        if (pattern.match(name)) {
+          mark = Mark::Wide;
+          isUsed = true;
+        }
+      marks[name] = mark;
+    }
+  }
+  if (!hasParameters)
+    return emitError(module.getLoc())
+           << "nn-apply-precision: no function has a parameter (nn.param), "
+              "expected a training step";
+  for (auto [pattern, text] : llvm::zip_equal(patterns, keep))
+    if (!pattern.second)
+      return emitError(module.getLoc())
+             << "nn-apply-precision: option 'keep' has '" << text
+             << "', which matches the name of no parameter";
+  return success();
+}

@@ -1,0 +1,292 @@
+"""Small models train in every recipe of numbers.
+
+    python3 test/e2e/precision.py build/bin
+
+On the license texts that every Debian machine has:
+- 500 steps in a recipe end at the loss of f32: the means of the last 50 differ by at most 0.7%
+  (16 bits) or 1.2% (8 bits); the figures are printed;
+- several ranks give the losses of one: each of the first 10, and the mean of 20, to 1e-3;
+- in fp16 gradients that overflow on one rank alone leave all ranks' parameters as they were, halve
+  the scale, and a window of good steps doubles it; a run that is resumed goes on to the bit;
+- gradients of 256 microbatches are those of one batch to 1e-5 of their norm, in f32 and in bf16,
+  and not where they are added up in bf16;
+- bytes per parameter are those of the recipe's row, from the memory plan, ZeRO divides the right ones;
+- recomputing gives the losses of keeping, to the bit; two steps at a large learning rate use the
+  weights of the step before;
+- weights that are saved are the masters, and come back.
+
+With SHEAF_FULL=1 in the environment both models, all recipes and meshes; without, a few.
+"""
+
+import glob
+import json
+import os
+import sys
+
+import numpy as np
+
+import support
+import safetensors
+
+RECIPES = {"bf16": 0.007, "fp16": 0.007, "fp8-tensor": 0.012, "fp8-block": 0.012,
+           "mxfp8": 0.012}
+MODELS = {"gpt": ["gpt", "--layers=2", "--hidden=64", "--heads=4", "--vocab=256", "--seq=64",
+                  "--batch=8"],
+          "llama": ["llama", "--layers=2", "--hidden=64", "--heads=4", "--kv-heads=2",
+                    "--vocab=256", "--seq=64", "--batch=8"],
+          "mixtral": ["mixtral", "--layers=2", "--hidden=32", "--heads=4", "--vocab=256",
+                      "--seq=32", "--batch=8", "--experts=4", "--ffn=48"]}
+STEPS, LAST = 500, 50
+MESHES = ["dp=2 --zero=3 --microbatches=2", "tp=2 --sequence-parallel",
+          "pp=2 --pipeline=1f1b --microbatches=4", "pp=2 --pipeline=zb-h1 --microbatches=4",
+          "dp=2,tp=2 --zero=1 --recompute=full", "cp=2 --context=ring", "dp=3 --zero=2"]
+# What is run without SHEAF_FULL.
+FEW_TRAINED = [("llama", "bf16"), ("llama", "fp8-block")]
+FEW_MESHES = [("llama", "bf16", 0), ("gpt", "fp16", 4), ("llama", "fp8-tensor", 1),
+              ("gpt", "fp8-block", 3), ("llama", "mxfp8", 5), ("mixtral", "bf16", 1)]
+
+
+def write_text(session):
+    names = sorted(name for name in glob.glob("/usr/share/common-licenses/*")
+                   if not os.path.islink(name))
+    with open(session.path("text.bin"), "wb") as target:
+        for name in names:
+            with open(name, "rb") as source:
+                target.write(source.read())
+
+
+def train(session, artifact, steps, *options):
+    return session.train(artifact, f"--data={session.path('text.bin')}", "--token-type=u8",
+                         "--order=random", f"--steps={steps}", "--seed=1", "--quiet",
+                         "--threads=1", *options)
+
+
+def losses(rows):
+    return [row["loss"] for row in rows]
+
+
+def learns_as_f32(session, model, recipes):
+    options = ["--lr=1e-3", "--warmup=50"]
+    base = losses(train(session, session.compile(f"{model}.mlir", "f32.sheaf", *options), STEPS))
+    mean = sum(base[-LAST:]) / LAST
+    session.check(f"{model}: f32 learns", mean < 0.5 * base[0], f"{base[0]:.4f} -> {mean:.4f}")
+    for recipe in recipes:
+        artifact = session.compile(f"{model}.mlir", "narrow.sheaf", f"--precision={recipe}",
+                                   *options)
+        rows = losses(train(session, artifact, STEPS))
+        own = sum(rows[-LAST:]) / LAST
+        session.check(f"{model}, {recipe}: mean of the last {LAST} of {STEPS} losses",
+                      abs(own / mean - 1) <= RECIPES[recipe],
+                      f"{own:.5f}, f32 {mean:.5f}, {100 * (own / mean - 1):+.3f}%")
+
+
+def ranks_equal_one(session, model, recipe, mesh):
+    axes, *more = mesh.split()
+    options = [f"--precision={recipe}", "--lr=1e-3"]
+    one = losses(train(session, session.compile(f"{model}.mlir", "one.sheaf", *options), 20))
+    artifact = session.compile(f"{model}.mlir", "mesh.sheaf", f"--mesh={axes}", *more, *options)
+    rows = losses(train(session, artifact, 20))
+    worst = max(abs(a / b - 1) for a, b in zip(rows[:10], one[:10]))
+    mean = abs(sum(rows) / sum(one) - 1)
+    session.check(f"{model}, {recipe}, {mesh}: losses as on one device",
+                  len(rows) == 20 and worst <= 1e-3 and mean <= 1e-3,
+                  f"the first 10 differ by {worst:.1e}, the mean by {mean:.1e}")
+    status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
+    session.check(f"{model}, {recipe}, {mesh}: gradients as on one device", status == 0,
+                  "" if status == 0 else (out + err)[-800:])
+
+
+def gradients_of(session, artifact, batch):
+    source, result = session.path("in.safetensors"), session.path("out.safetensors")
+    safetensors.write(source, batch)
+    session.run("sheaf-run", artifact, "--call=init,gradients", f"--inputs={source}",
+                f"--outputs={result}")
+    return {name: value.astype(np.float64) for name, value in safetensors.read(result).items()
+            if name.startswith("gradient:")}
+
+
+def distance(a, b):
+    return (np.sqrt(sum(np.sum((a[name] - b[name]) ** 2) for name in b))
+            / np.sqrt(sum(np.sum(b[name] ** 2) for name in b)))
+
+
+def microbatches_add_up(session):
+    session.run("sheaf-model", "llama", "--layers=1", "--hidden=32", "--heads=2", "--vocab=64",
+                "--seq=16", "--batch=256", "-o", session.path("wide.mlir"))
+    random = np.random.default_rng(0)
+    tokens = random.integers(0, 64, (256, 17)).astype(np.int32)
+    batch = {"batch:tokens": tokens[:, :-1].copy(), "batch:targets": tokens[:, 1:].copy()}
+    for options in (["--precision=fp32"], ["--precision=bf16"],
+                    ["--precision=bf16", "--gradients=narrow"]):
+        one = session.compile("wide.mlir", "one.sheaf", options[0])
+        many = session.compile("wide.mlir", "many.sheaf", "--microbatches=256", *options)
+        error = distance(gradients_of(session, many, batch), gradients_of(session, one, batch))
+        fits = error > 1e-4 if len(options) > 1 else error <= 1e-5
+        session.check(f"256 microbatches, {' '.join(options)}: gradients of one batch, or not",
+                      fits, f"apart by {error:.1e} of their norm")
+
+
+def overflow_is_left_out(session):
+    # Of two samples one has larger gradients: some scale is too large for its rank alone.
+    session.run("sheaf-model", "gpt", "--layers=1", "--hidden=32", "--heads=2", "--vocab=256",
+                "--seq=16", "--batch=2", "-o", session.path("two.mlir"))
+    options = ["--precision=fp16", "--lr=1e-2"]
+    single = session.compile("two.mlir", "two1.sheaf", *options)
+    both = session.compile("two.mlir", "two2.sheaf", "--mesh=dp=2", *options)
+    random = np.random.default_rng(0)
+    # Sample 0 predicts one token from itself, whose gradients add up; the other is varied.
+    tokens = random.integers(0, 256, (2, 16)).astype(np.int32)
+    tokens[0] = 7
+    targets = np.roll(tokens, -1, axis=1)
+    quiet = np.full_like(targets, -1)
+
+    def is_finite(artifact, scale, which):
+        source, result = session.path("in.safetensors"), session.path("out.safetensors")
+        chosen = quiet.copy()
+        chosen[which] = targets[which]
+        safetensors.write(source, {"batch:tokens": tokens, "batch:targets": chosen,
+                                   "scalar:first_loss_scale": np.float32(scale)})
+        session.run("sheaf-run", artifact, "--call=init,gradients", f"--inputs={source}",
+                    f"--outputs={result}")
+        return bool(np.isfinite(safetensors.read(result)["result:grad_norm"]))
+
+    scale = 2.0 ** 16
+    while is_finite(single, scale, [0]) and is_finite(single, scale, [1]) and scale < 1e12:
+        scale *= 1.05
+    own = [is_finite(single, scale, [i]) for i in (0, 1)]
+    session.check("fp16: a scale that is too large for the gradients of one sample alone",
+                  own.count(True) == 1, f"scale {scale:.3g}, finite: {own}")
+
+    def step(artifact, scale):
+        source, result = session.path("in.safetensors"), session.path("out.safetensors")
+        safetensors.write(source, {"batch:tokens": tokens, "batch:targets": targets,
+                                   "scalar:first_loss_scale": np.float32(scale)})
+        before = session.path("before.safetensors")
+        session.run("sheaf-run", artifact, "--call=init", f"--outputs={before}")
+        session.run("sheaf-run", artifact, "--call=init,step", f"--inputs={source}",
+                    f"--outputs={result}")
+        return safetensors.read(before), safetensors.read(result)
+
+    # The count of tokens is twice that of one sample, and the gradients half.
+    before, after = step(both, 2 * scale)
+    kept = all(np.array_equal(after[name], value) for name, value in before.items()
+               if name.startswith(("parameter:", "master:")))
+    moments = all(not np.any(value) for name, value in after.items() if name.startswith("moment"))
+    session.check("fp16: an overflow on one rank leaves all as it was",
+                  not np.isfinite(after["result:grad_norm"]) and kept and moments
+                  and after["scaling:loss_scale"] == np.float32(2 * scale) / 2
+                  and after["scaling:good_steps"] == 0,
+                  f"norm {after['result:grad_norm']}, next scale {after['scaling:loss_scale']}")
+    _, after = step(both, 1024)
+    session.check("fp16: without one the step counts",
+                  np.isfinite(after["result:grad_norm"]) and after["scaling:loss_scale"] == 1024
+                  and after["scaling:good_steps"] == 1)
+
+    artifact = session.compile("gpt.mlir", "scaled.sheaf", "--precision=fp16", "--mesh=dp=2",
+                               "--zero=1", "--loss-scale=1e9", "--loss-scale-window=4")
+    folder = session.path("kept")
+    rows = train(session, artifact, 30)
+    scales = [row["loss_scale"] for row in rows]
+    left_out = [row["grad_norm"] is None for row in rows]
+    good, fits = 0, True
+    for i in range(len(rows) - 1):
+        good = 0 if left_out[i] else good + 1
+        factor = 0.5 if left_out[i] else 2 if good == 4 else 1
+        good = 0 if good == 4 else good
+        fits &= scales[i + 1] == scales[i] * factor
+    session.check("fp16: the scale halves by an overflow and doubles by a window without",
+                  fits and left_out[0] and not all(left_out) and 2 in
+                  [b / a for a, b in zip(scales, scales[1:])], f"{scales}")
+    train(session, artifact, 17, f"--checkpoint={folder}", "--checkpoint-every=17")
+    log = session.path("again.jsonl")
+    session.run("sheaf-run", artifact, f"--data={session.path('text.bin')}", "--token-type=u8",
+                "--order=random", "--steps=30", "--seed=1", "--quiet", "--threads=1",
+                f"--checkpoint={folder}", "--resume", f"--log={log}")
+    with open(log, encoding="utf-8") as file:
+        again = [json.loads(line) for line in file]
+    session.check("fp16: a resumed run goes on to the bit", losses(again) == losses(rows)[17:]
+                  and [row["loss_scale"] for row in again] == scales[17:])
+
+
+def bytes_fit(session):
+    rows = [  # options, bytes of parameter, gradients, master, moment1, moment2
+        ([], [2, 4, 4, 4, 4]),
+        (["--gradients=narrow"], [2, 2, 4, 4, 4]),
+        (["--moments=narrow"], [2, 4, 4, 2, 2]),
+        (["--masters=none"], [2, 4, 0, 4, 4]),
+        (["--mesh=dp=4", "--zero=1"], [2, 4, 1, 1, 1]),
+        (["--mesh=dp=4", "--zero=2"], [2, 1, 1, 1, 1]),
+        (["--mesh=dp=4", "--zero=3"], [.5, 1, 1, 1, 1]),
+    ]
+    kinds = ["parameter", "gradients", "master", "moment1", "moment2"]
+    for options, expected in rows:
+        found = json.loads(session.run(
+            "sheaf-compile", session.path("gpt.mlir"), "--precision=bf16", "--microbatches=2",
+            *options, "--explain=json"))["bytes_per_parameter"]
+        own = [found.get(kind, 0) for kind in kinds]
+        # Accumulators of the memory plan stand on borders of 64 bytes.
+        session.check(f"bf16 {' '.join(options)}: bytes per parameter",
+                      all(abs(a - b) <= 0.02 * b for a, b in zip(own, expected)),
+                      " ".join(f"{kind} {value:.3f}" for kind, value in zip(kinds, own)))
+
+
+def same_to_the_bit(session, recipe):
+    options = [f"--precision={recipe}", "--lr=1e-3"]
+    kept = losses(train(session, session.compile("llama.mlir", "a.sheaf", *options), 5))
+    for policy in ("full", "selective"):
+        again = losses(train(session, session.compile("llama.mlir", "b.sheaf",
+                                                      f"--recompute={policy}", *options), 5))
+        session.check(f"{recipe}: losses with --recompute={policy} are equal to the bit",
+                      kept == again, f"{kept[-1]} and {again[-1]}")
+
+
+def weights_are_fresh(session, recipe):
+    """The loss in front of the second step is that of the weights that the first one left."""
+    artifact = session.compile("llama.mlir", "fast.sheaf", f"--precision={recipe}", "--lr=0.3",
+                               "--clip=0")
+    saved = session.path("saved.safetensors")
+    with open(session.path("text.bin"), "rb") as source:
+        once = source.read(8 * 64)  # Each step has the same batch.
+    with open(session.path("once.bin"), "wb") as target:
+        target.write(once)
+    options = [f"--data={session.path('once.bin')}", "--token-type=u8", "--seed=1", "--quiet",
+               "--threads=1"]
+    first = losses(session.train(artifact, *options, "--steps=2"))
+    session.train(artifact, *options, "--steps=1", f"--save={saved}")
+    again = losses(session.train(artifact, *options, "--steps=1", f"--load={saved}"))
+    session.check(f"{recipe}: a step uses the weights that the one before left, and saved",
+                  abs(first[1] / first[0] - 1) > 0.02 and again[0] == first[1],
+                  f"loss {first[0]:.4f}, then {first[1]:.4f}, from the file {again[0]:.4f}")
+    masters = safetensors.read(saved)
+    values = masters["model.layers.0.mlp.up_proj.weight"]
+    session.check(f"{recipe}: weights in files are the masters, in f32",
+                  values.dtype == np.float32
+                  and np.any(values.view(np.uint32) & 0xffff))
+
+
+def body(session, _):
+    full = bool(os.environ.get("SHEAF_FULL"))
+    write_text(session)
+    for name, options in MODELS.items():
+        session.run("sheaf-model", *options, "-o", session.path(f"{name}.mlir"))
+    bytes_fit(session)
+    microbatches_add_up(session)
+    overflow_is_left_out(session)
+    for recipe in RECIPES if full else ["bf16", "fp8-block"]:
+        same_to_the_bit(session, recipe)
+        weights_are_fresh(session, recipe)
+    meshes = ([(model, recipe, i) for model in MODELS for recipe in RECIPES
+               for i in range(len(MESHES)) if not (model == "mixtral" and "cp=" in MESHES[i])]
+              if full else FEW_MESHES)
+    for model, recipe, i in meshes:
+        ranks_equal_one(session, model, recipe, MESHES[i])
+    if full:
+        for model in ("gpt", "llama"):
+            learns_as_f32(session, model, RECIPES)
+    else:
+        for model in sorted({model for model, _ in FEW_TRAINED}):
+            learns_as_f32(session, model, [r for m, r in FEW_TRAINED if m == model])
+
+
+if __name__ == "__main__":
+    sys.exit(support.main(__doc__, body, 3600 if os.environ.get("SHEAF_FULL") else 900))

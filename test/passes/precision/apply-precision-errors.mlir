@@ -1,0 +1,48 @@
+// RUN: not sheaf-opt %s --split-input-file --nn-apply-precision=recipe=fp4 2>&1 | FileCheck %s --check-prefix=RECIPE
+// RUN: sheaf-opt %s --split-input-file --verify-diagnostics --nn-apply-precision=recipe=bf16
+// RUN: not sheaf-opt %s --split-input-file "--nn-apply-precision=recipe=bf16 keep=gate" 2>&1 | FileCheck %s --check-prefix=KEEP
+// RUN: not sheaf-opt %s --split-input-file "--nn-apply-precision=recipe=fp16 loss-scale=0.5" 2>&1 | FileCheck %s --check-prefix=SCALE
+// RUN: not sheaf-opt %s --split-input-file "--nn-apply-precision=recipe=bf16 keep=[" 2>&1 | FileCheck %s --check-prefix=PATTERN
+
+// RECIPE: error: nn-apply-precision: option 'recipe' is 'fp4', expected fp32, bf16
+// KEEP: error: nn-apply-precision: option 'keep' has 'gate', which matches the name of no parameter
+// SCALE: error: nn-apply-precision: option 'loss-scale' is 5.000000e-01, expected a finite number of at least 1
+// PATTERN: error: nn-apply-precision: option 'keep' has the pattern '[': invalid glob pattern
+module {
+  func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
+    return %w : tensor<4xf32>
+  }
+}
+
+// -----
+
+// expected-error@+1 {{nn-apply-precision: no function has a parameter (nn.param), expected a training step}}
+module {
+  func.func @logits(%w: tensor<4xf32>) -> tensor<4xf32> {
+    return %w : tensor<4xf32>
+  }
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2]
+func.func @body(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
+  // expected-error@+1 {{has a body, which no recipe but fp32 goes into}}
+  %y = dist.manual %w in [#dist.sharding<[{}]>] out [#dist.sharding<[{}]>] {
+  ^bb0(%a: tensor<4xf32>):
+    dist.yield %a : tensor<4xf32>
+  } : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+func.func private @loop(%w: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error@+1 {{recursi}}
+  %y = call @loop(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
+  %y = call @loop(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
