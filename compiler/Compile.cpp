@@ -49,6 +49,8 @@ constexpr llvm::StringLiteral kDeviceAttr = "sheaf.device";
 constexpr llvm::StringLiteral kContextAttr = "sheaf.context";
 constexpr llvm::StringLiteral kFlopsAttr = "sheaf.flops_per_step";
 constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
+/// How gradients and weights are sent, where they are rounded for that.
+constexpr llvm::StringLiteral kWireAttr = "sheaf.wire";
 /// The recipe of the step's number formats, and what it leaves alone.
 constexpr llvm::StringLiteral kPrecisionAttr = "sheaf.precision";
 
@@ -112,6 +114,7 @@ private:
   std::string exchangePass();
   LogicalResult applyPrecision();
   LogicalResult makeStep();
+  std::string compressPass();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
   /// with a diagnostic, where it cannot be placed.
@@ -534,6 +537,25 @@ LogicalResult Compilation::makeStep() {
       failed(cutStages()) || failed(phases.at("step")));
 }
 
+/// Sends gradients and weights rounded, where that is asked for.
+std::string Compilation::compressPass() {
+  const CompileOptions defaults;
+  bool isGradient = options.gradientWire != defaults.gradientWire;
+  if (!isGradient && options.weightWire == defaults.weightWire)
+    return "";
+  // One device sends nothing.
+  if (dist::MeshOp mesh = dist::getMesh(module);
+      !mesh || mesh.getNumDevices() < 2)
+    return "";
+  module->setAttr(kWireAttr,
+                  StringAttr::get(module.getContext(),
+                                  "gradients as " + options.gradientWire +
+                                      ", weights as " + options.weightWire));
+  return "dist-compress{gradients=" + options.gradientWire +
+         " weights=" + options.weightWire +
+         " error=" + (isGradient ? "true" : "false") + "},canonicalize,cse,";
+}
+
 /// Floor 2 to floor 3: what one device of the mesh does.
 LogicalResult Compilation::makeDevice() {
   if (options.mesh.empty() && !dist::getMesh(module))
@@ -583,7 +605,7 @@ LogicalResult Compilation::makeDevice() {
               // They are counted one by one behind.
               "},canonicalize,cse," +
               (options.expertRows == "exact" ? "dist-exchange-rows,cse," : "") +
-              "dist-verify")))
+              compressPass() + "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   module->removeAttr(kContextAttr);
@@ -1204,6 +1226,8 @@ LogicalResult Compilation::writeArtifact(StringRef path) {
   TimingScope scope = timing.nest("manifest");
   describeKernels(module, manifest);
   describeRanks(module, manifest);
+  if (auto wire = module->getAttrOfType<StringAttr>(kWireAttr))
+    manifest["wire"] = wire.getValue();
   FailureOr<Processor> processor =
       resolveProcessor(module.getLoc(), options.codegen);
   if (failed(processor))
@@ -1438,6 +1462,8 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
        options.sequenceParallel != defaults.sequenceParallel},
       {"--context", options.context != defaults.context},
       {"--bucket-bytes", options.bucketBytes != defaults.bucketBytes},
+      {"--gradient-wire", options.gradientWire != defaults.gradientWire},
+      {"--weight-wire", options.weightWire != defaults.weightWire},
       {"--strict", options.strict != defaults.strict}};
   std::string names;
   for (auto [name, is] : given)
@@ -1453,6 +1479,14 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
                             "and --bucket-bytes=")
            << options.bucketBytes
            << " puts gradients together; expected --bucket-bytes=0";
+  for (auto [name, value] : {std::pair<StringRef, StringRef>{
+                                 "--gradient-wire", options.gradientWire},
+                             {"--weight-wire", options.weightWire}})
+    if (value != "f32" && pipelinePlaces() > 1)
+      return module.emitError("has a pipeline, in whose stages nothing is "
+                              "rounded before it is sent, and ")
+             << name << "=" << value << " asks for that; expected " << name
+             << "=f32, or a mesh without pp";
   if (options.mesh.empty() && !options.isMeshGiven && !dist::getMesh(module))
     return module.emitError("has no mesh, which ")
            << names
@@ -1465,6 +1499,11 @@ LogicalResult Compilation::checkShardingOptions(Floor floor) {
     return module.emitError("has weights that are not sharded, with --zero=")
            << options.zero << ", and --zero3-gathers=" << options.zero3Gathers
            << " tells of those that are; expected --zero=3";
+  if (options.weightWire != defaults.weightWire && options.zero < 1)
+    return module.emitError("has weights that are whole on every device, with "
+                            "--zero=")
+           << options.zero << ", and --weight-wire=" << options.weightWire
+           << " tells how they are gathered; expected --zero=1, 2 or 3";
   if (options.accumulate != defaults.accumulate && options.zero < 2)
     return module.emitError("has gradients that are whole between "
                             "microbatches, with --zero=")

@@ -97,6 +97,9 @@ struct CompileOptions {
   std::string zero3Gathers = "again", accumulate = "sharded";
   /// Largest flat tensor in which gradients are reduced together, or `auto`.
   std::string bucketBytes = "0";
+  /// How gradients that are summed over devices, and weights that are gathered,
+  /// are sent: f32 (as they are), bf16, int8 or fp8.
+  std::string gradientWire = "f32", weightWire = "f32";
   /// Options of the optimizer pass, such as lr and clip, as written.
   std::map<std::string, std::string> scalars;
   /// One device, composites decomposed, no fusion: what --verify compares with.

@@ -359,6 +359,26 @@ def Dist_MakePartialOp : Dist_Op<"make_partial", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Dist_LocalOp : Dist_Op<"local", [Pure]> {
+  let summary = "what this device adds to a sum, as a value, or the other way round";
+  let description = [{
+    A value that is still to be summed becomes one that each device has for itself, which
+    may go through what is not linear: it may be rounded before it is sent. Or such a value
+    becomes what the device adds to a sum. No communication.
+
+    Example:
+
+    ```mlir
+    %y = dist.local %x : (tensor<4xf32, #dist.partial<["dp"], sum>>) -> tensor<4xf32>
+    %z = dist.local %y : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["dp"], sum>>
+    ```
+  }];
+  let arguments = (ins Dist_Tensor:$input);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$input attr-dict `:` functional-type(operands, results)";
+  let hasVerifier = 1;
+}
+
 def Dist_AxisIndexOp : Dist_Op<"axis_index", [Pure]> {
   let summary = "the number of this device along axes";
   let description = [{

@@ -887,6 +887,29 @@ LogicalResult MakePartialOp::verify() {
       failed(check.partialBy(getAxes(), getKind(), check.to, check.from)));
 }
 
+LogicalResult LocalOp::verify() {
+  RankedTensorType from = getInput().getType(), to = getType();
+  PartialAttr before = getPartial(from), after = getPartial(to);
+  auto plain = [](RankedTensorType type) {
+    return RankedTensorType::get(type.getShape(), type.getElementType());
+  };
+  if (plain(from) != plain(to))
+    return emitOpError("makes ")
+           << to << " of " << from << ", expected the same shape and elements";
+  PartialAttr partial = before ? before : after;
+  if (!partial || (before && after))
+    return emitOpError("makes ")
+           << to << " of " << from
+           << ", expected that one of them is partial, and the other is not";
+  if (partial.getKind() != Reduction::Sum)
+    return emitOpError("has a value that is partial by ")
+           << stringifyReduction(partial.getKind()) << ", expected sum";
+  FailureOr<MeshOp> mesh = requireMesh(*this);
+  if (failed(mesh))
+    return failure();
+  return verifyAxes(partial.getAxes(), *mesh, [&] { return emitOpError(); });
+}
+
 LogicalResult AxisIndexOp::verify() {
   FailureOr<MeshOp> mesh = requireMesh(*this);
   if (failed(mesh))

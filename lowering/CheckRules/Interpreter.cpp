@@ -475,6 +475,7 @@ struct Run {
                     x = neutral;
                 return result;
               })
+              .Case([&](dist::LocalOp) { return input(rank); })
               .Case([&](dist::AxisIndexOp) {
                 Tensor result{ArrayRef<int64_t>()};
                 result.data[0] = ofInteger(number);

@@ -296,6 +296,8 @@ LogicalResult Lowering::lower(Operation *op) {
     Value other = emit.constant(
         RankedTensorType::get({}, type.getElementType()), neutral);
     result = emit.select(isFirst, partial.getInput(), other);
+  } else if (auto local = dyn_cast<dist::LocalOp>(op)) {
+    result = local.getInput();
   } else if (auto all = dyn_cast<dist::AllReduceOp>(op)) {
     result = transfer(all, exec::Transfer::AllReduce, all.getInput(),
                       plainType(all.getType()));

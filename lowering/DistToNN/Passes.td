@@ -10,8 +10,8 @@ def DistToNN : Pass<"dist-to-nn", "::mlir::ModuleOp"> {
     strides of places and whose shapes are exact: what does not divide is padded
     before and cut off behind. `dist.slice`, `dist.make_partial` and
     `dist.axis_index` become nn ops on the coordinates of the rank, which every
-    function that needs them gets as its last argument. Partial encodings and the
-    mesh are erased.
+    function that needs them gets as its last argument. `dist.local`, partial encodings
+    and the mesh are erased.
 
     Before:
 

@@ -96,7 +96,7 @@ private:
         moved = {static_cast<int64_t>(exchange.getSplit()),
                  static_cast<int64_t>(exchange.getConcat())};
       else if (!isa<dist::AllReduceOp, dist::PermuteOp, dist::ShiftOp,
-                    dist::BroadcastOp, dist::MakePartialOp>(op))
+                    dist::BroadcastOp, dist::MakePartialOp, dist::LocalOp>(op))
         return keepAll(op);
       Value from = op->getOperand(0), to = op->getResult(0);
       int64_t rank = cast<RankedTensorType>(to.getType()).getRank();

@@ -90,6 +90,11 @@ struct Explanation {
   /// The parameter that a collective gathers, or whose gradient it reduces;
   /// empty where it is for neither.
   StringRef parameterFor(Operation *op) {
+    // What is sent rounded leads nowhere, but says so.
+    if (auto reason = op->getAttrOfType<DictionaryAttr>(dist::kReasonAttr))
+      if (auto params = reason.getAs<ArrayAttr>("params");
+          params && params.size() == 1)
+        return cast<StringAttr>(params[0]).getValue();
     // Backwards: what changes the place of elements only.
     for (Value value = op->getOperand(0);;) {
       if (StringRef name = parameterOf(value); !name.empty())
@@ -202,8 +207,14 @@ struct Explanation {
     // The whole tensor of the group is the larger side.
     int64_t elements = std::max(from.getNumElements(), to.getNumElements());
     double sent = sharding::bytesSent(op, mesh.op);
+    // As manifests name it.
     std::string dtype;
-    llvm::raw_string_ostream(dtype) << from.getElementType();
+    if (isa<Float8E4M3FNType>(from.getElementType()))
+      dtype = "f8e4m3";
+    else if (isa<Float8E5M2Type>(from.getElementType()))
+      dtype = "f8e5m2";
+    else
+      llvm::raw_string_ostream(dtype) << from.getElementType();
     llvm::json::Array axes;
     std::vector<int> atoms;
     for (dist::AxisAttr axis : op.getGroupAxes()) {

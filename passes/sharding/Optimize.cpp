@@ -15,6 +15,7 @@
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "passes/sharding/Explain.h"
 #include "passes/sharding/Padding.h"
+#include "passes/sharding/Parts.h"
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "llvm/ADT/SetVector.h"
@@ -40,12 +41,6 @@ static int64_t bytesOf(Type element) {
 /// The type with another element type; encodings stay.
 static RankedTensorType withElement(RankedTensorType type, Type element) {
   return RankedTensorType::get(type.getShape(), element, type.getEncoding());
-}
-
-static RankedTensorType withShape(RankedTensorType type,
-                                  ArrayRef<int64_t> shape) {
-  return RankedTensorType::get(shape, type.getElementType(),
-                               type.getEncoding());
 }
 
 /// Adds to what a collective says of itself.
@@ -642,33 +637,9 @@ private:
     open.push_back(std::move(bucket));
   }
 
-  /// [the group, what each of it gets], of an operand of a reduce-scatter.
   Value inParts(nn::Emit &emit, dist::ReduceScatterOp op) {
-    Value value = op.getInput();
-    RankedTensorType type = typeOf(value), part = typeOf(op);
-    int64_t dim = op.getDim(), group = mesh.getSize(op.getGroupAxes());
-    int64_t behind = part.getDimSize(dim) * group - type.getDimSize(dim);
-    if (behind > 0) {
-      SmallVector<int64_t> low(type.getRank(), 0), high(type.getRank(), 0),
-          shape(type.getShape());
-      high[dim] = behind;
-      shape[dim] += behind;
-      value = emit.make<nn::PadOp>(
-          withShape(type, shape), value, ArrayRef<int64_t>(low),
-          ArrayRef<int64_t>(high), DenseI64ArrayAttr(), APFloat(0.0));
-    }
-    int64_t before = 1;
-    for (int64_t size : type.getShape().take_front(dim))
-      before *= size;
-    int64_t rest = part.getNumElements() / before;
-    if (before > 1) {
-      value = emit.make<nn::ReshapeOp>(withShape(type, {before, group, rest}),
-                                       value);
-      value = emit.make<nn::TransposeOp>(withShape(type, {group, before, rest}),
-                                         value, ArrayRef<int64_t>{1, 0, 2});
-    }
-    return emit.make<nn::ReshapeOp>(withShape(type, {group, before * rest}),
-                                    value);
+    return cutInParts(emit, op.getInput(), op.getDim(), op.getType(),
+                      mesh.getSize(op.getGroupAxes()));
   }
 
   void close(size_t i) {

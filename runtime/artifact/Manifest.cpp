@@ -578,6 +578,7 @@ Manifest Manifest::parse(std::string_view text) {
   };
   manifest.producer = top.text("producer", "unknown");
   manifest.target = top.text("target", "cpu");
+  manifest.wire = top.text("wire", "");
   manifest.cpu = top.text("cpu", "");
   texts("cpu_features", manifest.cpuFeatures);
   texts("actions", manifest.actions);

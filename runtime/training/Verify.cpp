@@ -210,6 +210,11 @@ void printTable(const std::vector<Comparison> &rows) {
 
 int sheaf::verify(const RunOptions &options, CpuDevice &device,
                   const Artifact &artifact) {
+  if (!artifact.manifest.wire.empty())
+    fail("{}: sends {}, and is not expected to equal a reference that rounds "
+         "nothing; compile it without --gradient-wire and --weight-wire to "
+         "verify it",
+         artifact.path, artifact.manifest.wire);
   Program program(artifact, device);
   Communicator &comm = device.communicator;
   // The reference is one rank's, so the root's alone.

@@ -67,6 +67,10 @@ static sheaf::CompileOptions readOptions(StringRef text) {
       options.accumulate = "whole";
     } else if (name == "bucket-bytes" && (isNumber || value == "auto")) {
       options.bucketBytes = value.str();
+    } else if (name == "gradient-wire" || name == "weight-wire") {
+      bool isKnown = llvm::is_contained({"bf16", "int8", "fp8"}, value);
+      (name == "weight-wire" ? options.weightWire : options.gradientWire) =
+          isKnown ? value.str() : "f32";
     } else if (name == "strict" && isNumber) {
       options.strict = number;
     } else if (name == "explain") {

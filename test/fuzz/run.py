@@ -82,6 +82,8 @@ def ir_seeds(folder, bin_dir):
     options = ("mesh=dp:2,tp:2 zero=1 sp", "mesh=dp:4 zero=3 zero-group=2",
                "mesh=dp:2,tp:2 zero=3 gathers=keep bucket-bytes=auto explain=json",
                "mesh=dp:2 zero=2 accumulate=whole bucket-bytes=100 zero-min-bytes=50 explain",
+               "mesh=dp:2,tp:2 zero=1 gradient-wire=int8 weight-wire=bf16",
+               "mesh=dp:4 zero=3 microbatches=2 gradient-wire=fp8 weight-wire=int8",
                "mesh=tp:2 strict=100", "mesh=tp:2 why=%x", "level=0", "fusion level=1",
                "microbatches=2 recompute=full", "recompute=selective sgd", "reference",
                "reference=f64", "differentiate", "llvm", "mesh=tp:3 microbatches=2", "")

@@ -336,6 +336,9 @@ class MeshModule(Module):
         return [x[0][rank] if self.mesh.index(rank, axes)[0] == 0
                 else np.full_like(x[0][rank], neutral) for rank in range(self.mesh.ranks)]
 
+    def dist_local(self, op, x):
+        return x[0]
+
     def dist_axis_index(self, op, x):
         axes = axes_of(op.attributes["axes"])
         return [np.asarray(self.mesh.index(rank, axes)[0], np.int32)

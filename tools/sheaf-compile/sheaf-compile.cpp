@@ -150,6 +150,17 @@ static cl::opt<std::string>
                          "alone (default); auto: by the "
                          "link of the axis"),
                 cl::value_desc("N"), cl::init("0"), cl::cat(category));
+static cl::opt<std::string> gradientWire(
+    "gradient-wire",
+    cl::desc("How gradients are sent to be summed: f32, as they are (default); "
+             "bf16; int8 or fp8 (E4M3) in blocks of 128 with a factor each; "
+             "the log then has how far off that is (wire_error)"),
+    cl::value_desc("FORMAT"), cl::init("f32"), cl::cat(category));
+static cl::opt<std::string> weightWire(
+    "weight-wire",
+    cl::desc("How weights of --zero=3 are sent to be gathered, and the change "
+             "of those of --zero=1 and 2: f32 (default), bf16, int8 or fp8"),
+    cl::value_desc("FORMAT"), cl::init("f32"), cl::cat(category));
 static cl::opt<bool> sequenceParallel(
     "sequence-parallel",
     cl::desc("Shard activations between blocks along the sequence, over tp"),
@@ -617,6 +628,13 @@ int main(int argc, char **argv) {
     return fail(llvm::Twine("--bucket-bytes has '") + bucketBytes +
                 "', expected a number of bytes, or auto");
   options.bucketBytes = bucketBytes;
+  for (auto [option, to] : {std::pair{&gradientWire, &options.gradientWire},
+                            {&weightWire, &options.weightWire}}) {
+    if (!llvm::is_contained({"f32", "bf16", "int8", "fp8"}, *option))
+      return fail(llvm::Twine("unknown --") + option->ArgStr + "=" +
+                  option->getValue() + ", expected f32, bf16, int8 or fp8");
+    *to = option->getValue();
+  }
   if (optLevel < '0' || optLevel > '3')
     return fail(llvm::Twine("unknown level -O") + llvm::Twine(optLevel) +
                 ", expected -O0, -O1, -O2 or -O3");

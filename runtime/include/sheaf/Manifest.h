@@ -119,6 +119,7 @@ std::vector<std::pair<std::string, int64_t>> memoryOf(const Manifest &manifest,
 
 struct Manifest {
   std::string producer, target, cpu;
+  std::string wire; ///< how gradients and weights are sent; "": as they are
   std::vector<std::string> cpuFeatures;
   Mesh mesh;
   int64_t ranks = 1; ///< of the mesh

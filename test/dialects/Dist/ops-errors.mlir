@@ -538,6 +538,42 @@ func.func @rows_counts(%x: tensor<2x4x6x8xf32>, %s: tensor<2x4xi32>, %c: tensor<
 
 // -----
 
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{makes 'tensor<4xf32>' of 'tensor<4xf32>', expected that one of them is partial, and the other is not}}
+  %0 = dist.local %x : (tensor<4xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{makes 'tensor<2xf32, #dist.partial<["dp"], sum>>' of 'tensor<4xf32>', expected the same shape and elements}}
+  %0 = dist.local %x : (tensor<4xf32>) -> tensor<2xf32, #dist.partial<["dp"], sum>>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["dp" = 2, "tp" = 2]
+func.func @f(%x: tensor<4xf32, #dist.partial<["dp"], max>>) {
+  // expected-error@+1 {{has a value that is partial by max, expected sum}}
+  %0 = dist.local %x : (tensor<4xf32, #dist.partial<["dp"], max>>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+dist.mesh @mesh ["tp" = 2]
+func.func @f(%x: tensor<4xf32>) {
+  // expected-error@+1 {{'dist.local' op }}
+  %0 = dist.local %x : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["dp"], sum>>
+  return
+}
+
+// -----
+
 dist.mesh @mesh ["dp" = 1]
 func.func @too_large(%x: tensor<9223372036854775807xf32>) {
   // expected-error@+1 {{at most 2^59 elements}}

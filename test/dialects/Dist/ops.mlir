@@ -57,6 +57,10 @@ func.func @collectives(%x: tensor<4x8xf32>, %p: tensor<4x8xf32, #dist.partial<["
   %7 = dist.slice %x dim 0 axes ["dp"] : (tensor<4x8xf32>) -> tensor<1x8xf32>
   // CHECK: dist.make_partial max %{{.*}} axes ["tp"]
   %8 = dist.make_partial max %x axes ["tp"] : (tensor<4x8xf32>) -> tensor<4x8xf32, #dist.partial<["tp"], max>>
+  // CHECK: %[[OWN:.*]] = dist.local %{{.*}} : (tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>) -> tensor<4x8xf32>
+  %own = dist.local %p : (tensor<4x8xf32, #dist.partial<["dp", "tp"], sum>>) -> tensor<4x8xf32>
+  // CHECK: dist.local %[[OWN]] : (tensor<4x8xf32>) -> tensor<4x8xf32, #dist.partial<["tp"], sum>>
+  %added = dist.local %own : (tensor<4x8xf32>) -> tensor<4x8xf32, #dist.partial<["tp"], sum>>
   // CHECK: dist.axis_index ["dp", "tp"] : tensor<i32>
   %9 = dist.axis_index ["dp", "tp"] : tensor<i32>
   // Ops of nn take partial values.

@@ -92,3 +92,12 @@ func.func private @partial(%x: tensor<4xf32>) -> tensor<4xf32, #dist.partial<["t
   %y = dist.make_partial sum %x axes ["tp"] : (tensor<4xf32>) -> tensor<4xf32, #dist.partial<["tp"], sum>>
   return %y : tensor<4xf32, #dist.partial<["tp"], sum>>
 }
+
+// What each device adds is a value of its own.
+// CHECK-LABEL: func.func private @local
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf32>) -> tensor<4xf32>
+// CHECK-NEXT: return %[[X]]
+func.func private @local(%x: tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32> {
+  %y = dist.local %x : (tensor<4xf32, #dist.partial<["tp"], sum>>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
