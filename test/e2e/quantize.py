@@ -10,6 +10,7 @@ of payloads are compared with those of the numbers that they stand for, and a me
 gives the bits of one device. SHEAF_FULL=1 takes every format, granularity and rule together.
 """
 
+import functools
 import os
 import sys
 
@@ -29,6 +30,7 @@ SHAPE = (130, 200)
 LARGEST = np.finfo(np.float32).max
 
 
+@functools.cache
 def table(format):
     """The numbers of the codes without a sign, as f64."""
     exponent, largest, _ = FORMATS[format]
@@ -132,7 +134,6 @@ def cases():
         found = [(f, b, r, "f32") for f in FORMATS for b in BLOCKS for r in RULES]
         found += [(f, b, r, e) for f in FORMATS for b in BLOCKS[::3] for r in RULES
                   for e in ("bf16", "f16")]
-        found.append(("f8E4M3FN", (1, 1), "exact", "f32"))
     else:
         found = [("f8E4M3FN", b, r, "f32") for b in [(0, 0), (1, 0), (1, 128), (128, 128)]
                  for r in RULES[:2]]
