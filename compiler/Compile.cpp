@@ -457,6 +457,12 @@ LogicalResult Compilation::applyPrecision() {
                            " gradients=" + options.gradients +
                            " moments=" + options.moments +
                            " history=" + Twine(options.amaxHistory) +
+                           // Weights of other ranks are not kept a whole step.
+                           " once=" +
+                           (pipelinePlaces() < 2 && options.zero < 3 &&
+                                    options.strategy.empty()
+                                ? "true"
+                                : "false") +
                            " masters=" + (options.masters ? "true" : "false") +
                            "},canonicalize,cse")))
     return failure();

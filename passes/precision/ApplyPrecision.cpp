@@ -153,6 +153,9 @@ struct Settings {
   bool hasMasters;
   /// How many steps scales of 8-bit floats are made of, where they are delayed.
   int64_t history;
+  /// Whether matrices are quantised once a step, where layers are called; else
+  /// for each use, in the layer.
+  bool quantizesOnce;
 };
 
 class Converter {
@@ -185,7 +188,22 @@ private:
   /// A value as it is after a cast to 8 bits, in f32.
   nn::Quantized quantize(nn::Emit &emit, Value value, bool isGradient,
                          ArrayRef<int64_t> blocks);
+  /// The same of the matrix of a product: old operand, and its new value.
+  nn::Quantized quantizeMatrix(nn::Emit &emit, Value old, Value value,
+                               ArrayRef<int64_t> blocks);
   LogicalResult convertUpdate(Operation &op);
+
+  /// A matrix of 8 bits that a layer takes as two arguments behind its own:
+  /// that one of its arguments, moved by ops of the old program.
+  struct Need {
+    unsigned argument;
+    SmallVector<Operation *> views;
+    SmallVector<int64_t> blocks;
+    Value payload, factors;
+  };
+  /// What a layer needs in a call with these operands.
+  SmallVector<Value> quantizeFor(func::CallOp call, ArrayRef<Need> needs,
+                                 ValueRange operands);
 
   /// Adds an argument to the entry that is written.
   struct Arguments {
@@ -284,6 +302,8 @@ private:
   /// written, and of the step, the largest number of its format.
   llvm::DenseMap<Operation *, std::vector<double>> slotsOf;
   std::vector<double> allSlots;
+  /// By function that was written.
+  llvm::DenseMap<Operation *, std::vector<Need>> needsOf;
   /// Parameters whose masters the step keeps, in the order of its arguments.
   SmallVector<std::pair<StringAttr, RankedTensorType>> masters;
 
@@ -302,6 +322,7 @@ private:
     llvm::DenseSet<Value> parameterGradients;
     /// Old arguments that are gradients of activations.
     llvm::DenseSet<Value> gradients;
+    std::vector<Need> needs;
     /// With delayed scales: the scales, the tensors that have one, with the
     /// largest number of each, the largest magnitudes found, and what has been
     /// cast.
@@ -435,6 +456,75 @@ nn::Quantized Converter::quantize(nn::Emit &emit, Value value, bool isGradient,
   it->second = {payload, emit.reshape(factor, ones),
                 SmallVector<int64_t>(blocks)};
   return it->second;
+}
+
+nn::Quantized Converter::quantizeMatrix(nn::Emit &emit, Value old, Value value,
+                                        ArrayRef<int64_t> blocks) {
+  SmallVector<Operation *> views;
+  Value root = old;
+  while (Operation *op = root.getDefiningOp()) {
+    if (!isView(op))
+      break;
+    views.insert(views.begin(), op);
+    root = op->getOperand(0);
+  }
+  auto argument = dyn_cast<BlockArgument>(root);
+  auto function =
+      argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp())
+               : func::FuncOp();
+  // What entries have is quantised where it stands.
+  if (!settings.quantizesOnce || !function || !function.isPrivate())
+    return quantize(emit, value, /*isGradient=*/false, blocks);
+  for (const Need &need : scope.needs)
+    if (need.argument == argument.getArgNumber() && need.views == views &&
+        ArrayRef(need.blocks) == blocks)
+      return {need.payload, need.factors, SmallVector<int64_t>(blocks)};
+  RankedTensorType type = tensorType(value);
+  Type factor = wide;
+  if (recipe.eightBit->scale == nn::ScaleRule::E8M0)
+    factor = Float8E8M0FNUType::get(builder.getContext());
+  Block *block = emit.builder.getInsertionBlock();
+  Need need{
+      argument.getArgNumber(), views, SmallVector<int64_t>(blocks),
+      block->addArgument(
+          type.clone(Float8E4M3FNType::get(builder.getContext())), emit.loc),
+      block->addArgument(
+          RankedTensorType::get(nn::getFactorShape(type.getShape(), blocks),
+                                factor),
+          emit.loc)};
+  scope.needs.push_back(need);
+  return {need.payload, need.factors, SmallVector<int64_t>(blocks)};
+}
+
+SmallVector<Value> Converter::quantizeFor(func::CallOp call,
+                                          ArrayRef<Need> needs,
+                                          ValueRange operands) {
+  SmallVector<Value> matrices;
+  OpBuilder::InsertPoint here = builder.saveInsertionPoint();
+  RoleSetter role(builder, builder.getStringAttr("forward"));
+  for (const Need &need : needs) {
+    Value value = operands[need.argument];
+    // Parameters in front of everything: once a step, whatever loops there are.
+    if (auto argument = dyn_cast<BlockArgument>(value);
+        argument && isa<func::FuncOp>(argument.getOwner()->getParentOp()))
+      builder.setInsertionPointToStart(argument.getOwner());
+    for (Operation *view : need.views) {
+      Operation *made = view->clone();
+      made->setOperand(0, value);
+      made->getResult(0).setType(
+          tensorType(made->getResult(0)).clone(elementOf(value)));
+      made->setAttr(nn::kRoleAttr, builder.getStringAttr("forward"));
+      builder.insert(made);
+      value = made->getResult(0);
+    }
+    nn::Emit emit(builder, call.getLoc());
+    nn::Quantized matrix =
+        quantize(emit, value, /*isGradient=*/false, need.blocks);
+    matrices.push_back(matrix.payload);
+    matrices.push_back(matrix.factors);
+    builder.restoreInsertionPoint(here);
+  }
+  return matrices;
 }
 
 Value Converter::joinAmaxes(Location loc) {
@@ -578,9 +668,13 @@ Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
   }
   RoleSetter role(builder, op);
   nn::Emit emit(builder, op.getLoc());
-  nn::Quantized lhs = quantize(emit, operands[0], isGradientOf[0], blocks[0]),
-                rhs = quantize(emit, operands[1], isGradientOf[1], blocks[1]);
-  Value product = nn::scaledEinsum(emit, op.getEquation(), lhs, rhs,
+  nn::Quantized both[2];
+  for (int i = 0; i < 2; ++i)
+    both[i] =
+        i == weight
+            ? quantizeMatrix(emit, op.getInputs()[i], operands[i], blocks[i])
+            : quantize(emit, operands[i], isGradientOf[i], blocks[i]);
+  Value product = nn::scaledEinsum(emit, op.getEquation(), both[0], both[1],
                                    cast<FloatType>(element));
   return product;
 }
@@ -619,7 +713,9 @@ Value Converter::convertGrouped(Operation *op, ValueRange operands) {
     }
     bool gradient = isGradient(op) && !isMatrix &&
                     (!isOuter || isGradientValue(op->getOperand(i)));
-    nn::Quantized value = quantize(emit, operands[i], gradient, blocks);
+    nn::Quantized value =
+        isMatrix ? quantizeMatrix(emit, op->getOperand(i), operands[i], blocks)
+                 : quantize(emit, operands[i], gradient, blocks);
     widened[i] = nn::dequantize(emit, value, cast<FloatType>(wide));
   }
   FailureOr<Operation *> made = copy(op, widened);
@@ -979,6 +1075,9 @@ LogicalResult Converter::convertCall(func::CallOp call) {
   FailureOr<func::FuncOp> callee = convert(signature);
   if (failed(callee))
     return failure();
+  SmallVector<Value> matrices;
+  if (auto needs = needsOf.find(*callee); needs != needsOf.end())
+    matrices = quantizeFor(call, needs->second, operands);
   auto slots = slotsOf.find(*callee);
   bool hasSlots = slots != slotsOf.end();
   if (hasSlots) {
@@ -987,6 +1086,7 @@ LogicalResult Converter::convertCall(func::CallOp call) {
                             scope.slots.size(), slots->second.size()));
     llvm::append_range(scope.slots, slots->second);
   }
+  llvm::append_range(operands, matrices);
   auto made = func::CallOp::create(builder, call.getLoc(), *callee, operands);
   made->setDiscardableAttrs(call->getDiscardableAttrDictionary());
   if (hasSlots)
@@ -1084,6 +1184,8 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
     results.push_back(result);
   }
   endSlots(copy, block, results);
+  if (!scope.needs.empty())
+    needsOf[copy] = scope.needs;
   func::ReturnOp::create(builder, end->getLoc(), results);
   copy.setFunctionType(FunctionType::get(builder.getContext(),
                                          block->getArgumentTypes(),
@@ -1100,8 +1202,9 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
   made[key] = copy;
   signatures[signature.function].push_back(signature);
   versions[signature.function].push_back(copy);
-  if (scope.scales) {
-    // A pipeline has its own way of cutting layers, which knows no scales.
+  if (scope.scales || settings.quantizesOnce) {
+    // A pipeline has its own way of cutting layers, which knows of no other
+    // arguments.
     for (StringRef attribute :
          {StringRef(kOperandsAttr), StringRef(kResultsAttr),
           StringRef(kForwardAttr), StringRef(kInputGradientAttr),
@@ -1466,9 +1569,13 @@ struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
           << ", expected 1 to 2^20 steps";
       return signalPassFailure();
     }
-    Settings settings{
-        lossScale,           lossScaleWindow, gradients == "narrow",
-        moments == "narrow", masters,         history};
+    Settings settings{lossScale,
+                      lossScaleWindow,
+                      gradients == "narrow",
+                      moments == "narrow",
+                      masters,
+                      history,
+                      once};
     Converter converter(module, *found, settings, marks);
     if (failed(converter.run()))
       return signalPassFailure();

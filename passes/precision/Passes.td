@@ -103,6 +103,8 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
       "Whether narrow parameters have f32 masters; without, an update is rounded up or down at random">,
     Option<"history", "history", "int64_t", "1024",
       "fp8-delayed: of how many steps a scale is made">,
+    Option<"once", "once", "bool", "false",
+      "8 bits: quantise matrices once a step, where layers are called, which then cannot be cut for a pipeline">,
     ListOption<"keep", "keep", "std::string",
       "Parameters that stay f32: patterns of names, with * and ?">,
   ];

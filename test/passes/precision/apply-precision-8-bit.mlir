@@ -1,6 +1,7 @@
 // RUN: sheaf-opt %s --nn-apply-precision=recipe=fp8-block | FileCheck %s --check-prefixes=CHECK,BLOCK
 // RUN: sheaf-opt %s --nn-apply-precision=recipe=fp8-tensor | FileCheck %s --check-prefixes=CHECK,TENSOR
 // RUN: sheaf-opt %s --nn-apply-precision=recipe=mxfp8 | FileCheck %s --check-prefixes=CHECK,MICRO
+// RUN: sheaf-opt %s "--nn-apply-precision=recipe=fp8-block once=true" | FileCheck %s --check-prefix=ONCE
 // RUN: sheaf-opt %s "--nn-apply-precision=recipe=fp8-delayed history=2" | FileCheck %s --check-prefix=DELAYED
 
 // A letter that is summed is cut alike in both operands, from the innermost dimension on; a matrix of
@@ -84,3 +85,17 @@ func.func @gradients(%w: tensor<256x256xf32> {nn.param = #nn.param<"w", axes = [
 // DELAYED: nn.cast %{{.*}} -> tensor<8x4x64xf8E5M2>
 // A gradient that two products read is cast once.
 // DELAYED-NOT: f8E5M2>{{$}}
+
+// Matrices are quantised where layers are called, in front of everything, from the 16-bit value; a layer
+// takes payload and factors.
+// ONCE-LABEL: func.func private @layer_forward
+// ONCE-SAME: %[[W:arg[0-9]+]]: tensor<256x256xbf16>, %[[PAYLOAD:arg[0-9]+]]: tensor<4x64x256xf8E4M3FN>, %[[FACTORS:arg[0-9]+]]: tensor<2x1x2xf32>)
+// ONCE: nn.scaled_einsum "te,hde->thd"(%{{.*}}, %[[PAYLOAD]]) scales(%{{.*}}, %[[FACTORS]])
+// ONCE-LABEL: func.func private @layer_backward
+// ONCE-SAME: tensor<4x64x256xf8E4M3FN>, %{{.*}}: tensor<2x1x2xf32>) ->
+// ONCE-COUNT-3: nn.quantize
+// ONCE-LABEL: func.func @gradients
+// ONCE: %[[VIEW:.*]] = nn.reshape %arg0 {nn.role = "forward"} : tensor<256x256xbf16> -> tensor<4x64x256xbf16>
+// ONCE: %[[Q:.*]], %[[F:.*]] = nn.quantize %[[VIEW]] to f8E4M3FN blocks [2, 0, 128] scale power_of_two
+// ONCE: nn.gather
+// ONCE: call @layer_forward
