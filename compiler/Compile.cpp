@@ -51,7 +51,7 @@ constexpr llvm::StringLiteral kFlopsAttr = "sheaf.flops_per_step";
 constexpr llvm::StringLiteral kMicrobatchesAttr = "sheaf.microbatches";
 /// How gradients and weights are sent, where they are rounded for that.
 constexpr llvm::StringLiteral kWireAttr = "sheaf.wire";
-/// The recipe of the step's number formats, and what it leaves alone.
+/// The recipe of the step's number formats, and the options beside it.
 constexpr llvm::StringLiteral kPrecisionAttr = "sheaf.precision";
 
 /// One compilation.
@@ -447,27 +447,36 @@ LogicalResult Compilation::applyPrecision() {
     return module.emitError("--precision=fp8-delayed has scales that layers "
                             "hand on, which a pipeline does not cut; expected "
                             "--mesh without pp, or --precision=fp8-tensor");
+  auto axisSize = [&](StringRef name) -> int64_t {
+    for (auto &[axis, size] : options.mesh)
+      if (axis == name)
+        return size;
+    dist::MeshOp declared = dist::getMesh(module);
+    dist::MeshAxisAttr axis = declared ? declared.lookup(name) : nullptr;
+    return axis ? axis.getSize() : 1;
+  };
   std::string keep;
   for (const std::string &pattern : options.keepF32)
     keep += (keep.empty() ? " keep=" : ",") + pattern;
-  if (failed(runPasses("precision",
-                       "nn-apply-precision{recipe=" + options.precision + keep +
-                           " loss-scale=" + options.lossScale +
-                           " loss-scale-window=" + options.lossScaleWindow +
-                           " gradients=" + options.gradients +
-                           " moments=" + options.moments +
-                           " history=" + Twine(options.amaxHistory) +
-                           // Weights of other ranks are not kept a whole step.
-                           " once=" +
-                           (pipelinePlaces() < 2 && options.zero < 3 &&
-                                    options.strategy.empty()
-                                ? "true"
-                                : "false") +
-                           " masters=" + (options.masters ? "true" : "false") +
-                           "},canonicalize,cse")))
+  if (failed(runPasses(
+          "precision",
+          "nn-apply-precision{recipe=" + options.precision + keep +
+              " loss-scale=" + options.lossScale + " loss-scale-window=" +
+              options.lossScaleWindow + " gradients=" + options.gradients +
+              " moments=" + options.moments +
+              " history=" + Twine(options.amaxHistory) +
+              // Weights of other ranks are not kept a whole step.
+              " once=" +
+              (pipelinePlaces() < 2 && options.zero < 3 &&
+                       options.strategy.empty()
+                   ? "true"
+                   : "false") +
+              " token-parts=" + Twine(axisSize("dp") * axisSize("cp")) +
+              " tensor-parts=" + Twine(axisSize("tp")) + " masters=" +
+              (options.masters ? "true" : "false") + "},canonicalize,cse")))
     return failure();
   SmallVector<StringRef> texts{options.precision};
-  llvm::append_range(texts, options.keepF32);
+  llvm::append_range(texts, options.precisionOptions);
   module->setAttr(kPrecisionAttr,
                   Builder(module.getContext()).getStrArrayAttr(texts));
   return success();
@@ -1215,11 +1224,11 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest,
       texts && !texts.empty() &&
       llvm::all_of(texts, llvm::IsaPred<StringAttr>)) {
     model["precision"] = cast<StringAttr>(texts[0]).getValue();
-    llvm::json::Array patterns;
+    llvm::json::Array more;
     for (Attribute text : texts.getValue().drop_front())
-      patterns.push_back(cast<StringAttr>(text).getValue());
-    if (!patterns.empty())
-      model["keep_f32"] = std::move(patterns);
+      more.push_back(cast<StringAttr>(text).getValue());
+    if (!more.empty())
+      model["precision_options"] = std::move(more);
   }
   if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsAttr))
     model["flops_per_step"] = flops.getValue().roundToDouble();
@@ -1553,6 +1562,17 @@ LogicalResult Compilation::run(StringRef path) {
            << options.precision
            << " makes the step of a model compute in other numbers, expected a "
               "model with @loss, or --precision=fp32";
+  // A dump behind the recipe is in its numbers.
+  auto made = module->getAttrOfType<ArrayAttr>(kPrecisionAttr);
+  StringRef recipe = made && !made.empty() && isa<StringAttr>(made[0])
+                         ? cast<StringAttr>(made[0]).getValue()
+                         : StringRef("fp32");
+  bool isBehind = isResumed && (phases.resumedAfter() == "precision" ||
+                                floor > Floor::Model);
+  if (isBehind && options.precision != "fp32" && options.precision != recipe)
+    return module.emitError("was made in ")
+           << recipe << ", and --precision is " << options.precision
+           << ", expected the recipe that it was made with";
   explains = options.explain != CompileOptions::Explain::No;
   if (!options.why.empty() &&
       (floor > Floor::Step || options.emit < Floor::Device ||

@@ -48,6 +48,9 @@ struct CompileOptions {
   /// A recipe of nn-apply-precision, and the parameters that stay f32.
   std::string precision = "fp32";
   std::vector<std::string> keepF32;
+  /// What was written beside --precision that changes its numbers, as options:
+  /// a reference is made with it, too.
+  std::vector<std::string> precisionOptions;
   std::string lossScale = "65536", lossScaleWindow = "2000";
   std::string gradients = "f32", moments = "f32";
   bool masters = true;

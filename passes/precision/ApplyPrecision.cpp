@@ -70,12 +70,19 @@ bool isView(Operation *op) {
              nn::PadOp, nn::CastOp, dist::ConstraintOp>(op);
 }
 
-/// The product whose result `value` is, its elements moved.
-Operation *sourceOf(Value value) {
+/// The products that `value` is made of by moving and adding.
+void collectProducts(Value value, llvm::DenseSet<Operation *> &products) {
   Operation *op = value.getDefiningOp();
-  while (op && isMove(op))
-    op = op->getOperand(0).getDefiningOp();
-  return op && isa<nn::EinsumOp, nn::GroupedOuterOp>(op) ? op : nullptr;
+  if (!op)
+    return;
+  if (isa<nn::EinsumOp, nn::GroupedOuterOp>(op)) {
+    products.insert(op);
+  } else if (isa<nn::AddOp, nn::ConcatenateOp>(op)) {
+    for (Value operand : op->getOperands())
+      collectProducts(operand, products);
+  } else if (isMove(op)) {
+    collectProducts(op->getOperand(0), products);
+  }
 }
 
 bool isGradient(Operation *op) {
@@ -156,6 +163,9 @@ struct Settings {
   /// Whether matrices are quantised once a step, where layers are called; else
   /// for each use, in the layer.
   bool quantizesOnce;
+  /// Into how many parts, at most, the mesh cuts tokens, and the dimensions of
+  /// matrices and activations.
+  int64_t tokenParts, tensorParts;
 };
 
 class Converter {
@@ -165,7 +175,8 @@ public:
       : module(module), symbols(module), builder(module.getContext()),
         recipe(recipe), settings(settings),
         narrow(recipe.getNarrowType(module.getContext())),
-        wide(builder.getF32Type()), parameters(parameters) {}
+        wide(builder.getF32Type()), moment(builder.getBF16Type()),
+        parameters(parameters) {}
 
   LogicalResult run();
 
@@ -283,12 +294,14 @@ private:
   OpBuilder builder;
   const Recipe &recipe;
   const Settings &settings;
-  Type narrow, wide;
+  /// The squares of gradients are too small for f16: moments are bf16.
+  Type narrow, wide, moment;
   const llvm::StringMap<Mark> &parameters;
 
   /// How the forward of a layer was called whose gradients `signature` gives.
-  const Signature *forwardOf(const Signature &signature,
-                             ArrayRef<LayerValue> takes);
+  /// Its number among the versions of that forward; none where none fits.
+  std::optional<unsigned> forwardOf(const Signature &signature,
+                                    ArrayRef<LayerValue> takes);
   /// Whether an old value is a gradient of an activation.
   bool isGradientValue(Value value);
 
@@ -323,6 +336,8 @@ private:
     /// Old arguments that are gradients of activations.
     llvm::DenseSet<Value> gradients;
     std::vector<Need> needs;
+    /// It is that of a layer.
+    bool isLayer = false;
     /// With delayed scales: the scales, the tensors that have one, with the
     /// largest number of each, the largest magnitudes found, and what has been
     /// cast.
@@ -410,15 +425,19 @@ FailureOr<Operation *> Converter::copy(Operation *op, ValueRange operands) {
 }
 
 /// Cuts the dimensions that have `letters` in blocks of `length` elements,
-/// counted from the innermost one on.
+/// counted from the innermost one on. Where a dimension has `parts` of one
+/// size, for as many devices, no block goes over a border between them.
 static void cutBlocks(StringRef names, ArrayRef<int64_t> shape,
                       llvm::function_ref<bool(char)> isCut, int64_t length,
-                      llvm::MapVector<char, int64_t> &blocks) {
+                      int64_t parts, llvm::MapVector<char, int64_t> &blocks) {
   for (auto [c, size] : llvm::reverse(llvm::zip_equal(names, shape))) {
     if (!isCut(c) || blocks.contains(c))
       continue;
     // 0 is all of the dimension.
     int64_t block = std::min(size, length);
+    if (block < size && size % parts == 0)
+      while (size / parts % block)
+        --block;
     blocks[c] = block == size ? 0 : block;
     length = std::max<int64_t>(1, length / size);
   }
@@ -629,7 +648,7 @@ FailureOr<Value> Converter::endHistory(func::FuncOp entry,
 Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
                                Type element) {
   using Granularity = Recipe::EightBit::Granularity;
-  if (!recipe.eightBit || operands.size() != 2)
+  if (!recipe.eightBit || operands.size() != 2 || !scope.isLayer)
     return {};
   bool isWeightGradient = scope.matrixGradients.contains(op);
   int weight = -1;
@@ -638,8 +657,12 @@ Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
       weight = i;
   if (!isWeightGradient && weight < 0)
     return {};
-  // Of a gradient of weights the first operand is the gradient of the result.
+  // Of a gradient of weights one operand is the gradient of the result: the
+  // first where both may be, as nn-differentiate writes it.
   bool isGradientOf[2] = {isWeightGradient, false};
+  if (isWeightGradient && !isGradientValue(op.getInputs()[0]) &&
+      isGradientValue(op.getInputs()[1]))
+    std::swap(isGradientOf[0], isGradientOf[1]);
   if (weight >= 0)
     isGradientOf[1 - weight] = isGradient(op);
   auto [left, result] = op.getEquation().split("->");
@@ -654,11 +677,16 @@ Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
   SmallVector<int64_t> blocks[2];
   Granularity granularity = recipe.eightBit->granularity;
   int64_t length = granularity == Granularity::Micro ? 32 : 128;
-  cutBlocks(names[outer], shapes[outer], isSummed, length, summed);
+  // Gradients of weights are summed over tokens.
+  cutBlocks(names[outer], shapes[outer], isSummed, length,
+            isWeightGradient ? settings.tokenParts : settings.tensorParts,
+            summed);
   for (int i = 0; i < 2; ++i) {
     llvm::MapVector<char, int64_t> own = summed;
     if (granularity == Granularity::Block && i == weight)
-      cutBlocks(names[i], shapes[i], [](char) { return true; }, length, own);
+      cutBlocks(
+          names[i], shapes[i], [](char) { return true; }, length,
+          settings.tensorParts, own);
     for (auto [c, size] : llvm::zip_equal(names[i], shapes[i])) {
       auto it = own.find(c);
       blocks[i].push_back(granularity == Granularity::Tensor ? 0
@@ -683,7 +711,7 @@ Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
 Value Converter::convertGrouped(Operation *op, ValueRange operands) {
   using Granularity = Recipe::EightBit::Granularity;
   bool isOuter = isa<nn::GroupedOuterOp>(op);
-  if (!recipe.eightBit ||
+  if (!recipe.eightBit || !scope.isLayer ||
       !(isOuter ? scope.matrixGradients.contains(op)
                 : scope.marks.lookup(op->getOperand(1)) == Mark::Matrix))
     return {};
@@ -700,7 +728,11 @@ Value Converter::convertGrouped(Operation *op, ValueRange operands) {
     SmallVector<int64_t> blocks(rank,
                                 granularity == Granularity::Tensor ? 0 : 1);
     auto cut = [&](int64_t dim) {
-      blocks[dim] = shape[dim] <= length ? 0 : length;
+      int64_t block = std::min(shape[dim], length);
+      if (block < shape[dim] && shape[dim] % settings.tensorParts == 0)
+        while (shape[dim] / settings.tensorParts % block)
+          --block;
+      blocks[dim] = block == shape[dim] ? 0 : block;
     };
     if (granularity != Granularity::Tensor) {
       // Along what is summed; blocks of matrices along both.
@@ -893,9 +925,13 @@ LogicalResult Converter::convertUpdate(Operation &op) {
   if (Value master = scope.masterOf.lookup(op.getOperand(0)))
     operands[0] = master;
   for (Value &operand : operands)
-    if (isFloat(operand))
+    if (isFloat(operand) || elementOf(operand) == moment)
       operand = as(operand, wide, &op);
   nn::Emit emit(builder, op.getLoc());
+  if (scope.scale && !scope.isFinite)
+    return op.emitOpError("stands in front of the norm of all gradients, by "
+                          "which a step of a scaled loss counts or not, "
+                          "expected it behind");
   if (scope.scale) {
     Value &unscaled = scope.unscaled[scale];
     if (!unscaled) {
@@ -1096,21 +1132,22 @@ LogicalResult Converter::convertCall(func::CallOp call) {
   return success();
 }
 
-const Signature *Converter::forwardOf(const Signature &signature,
-                                      ArrayRef<LayerValue> takes) {
+std::optional<unsigned> Converter::forwardOf(const Signature &signature,
+                                             ArrayRef<LayerValue> takes) {
   auto it = signatures.find(signature.forward);
   if (it == signatures.end())
-    return nullptr;
-  for (const Signature &forward : it->second)
-    if (llvm::all_of(llvm::enumerate(takes), [&](auto item) {
-          LayerValue value = item.value();
-          return value.kind != LayerValue::Argument ||
-                 (value.index < forward.types.size() &&
-                  forward.types[value.index] == signature.types[item.index()] &&
-                  forward.marks[value.index] == signature.marks[item.index()]);
-        }))
-      return &forward;
-  return nullptr;
+    return std::nullopt;
+  for (auto [number, forward] : llvm::enumerate(it->second)) {
+    bool fits = true;
+    for (auto [i, value] : llvm::enumerate(takes))
+      fits &= value.kind != LayerValue::Argument ||
+              (value.index < forward.types.size() &&
+               forward.types[value.index] == signature.types[i] &&
+               forward.marks[value.index] == signature.marks[i]);
+    if (fits)
+      return number;
+  }
+  return std::nullopt;
 }
 
 bool Converter::isGradientValue(Value value) {
@@ -1129,6 +1166,7 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
                          << ", which has no body in the module");
   // The caller's is put aside.
   Scope callers = std::exchange(scope, Scope());
+  scope.isLayer = true;
   OpBuilder::InsertionGuard guard(builder);
   llvm::scope_exit restore([&] { scope = std::move(callers); });
 
@@ -1158,7 +1196,9 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
     for (auto [argument, what] : llvm::zip_equal(old.getArguments(), *takes))
       if (what.kind == LayerValue::Cotangent || what.kind == LayerValue::Handed)
         scope.gradients.insert(argument);
-    const Signature *forward = forwardOf(signature, *takes);
+    std::optional<unsigned> number = forwardOf(signature, *takes);
+    const Signature *forward =
+        number ? &signatures[signature.forward][*number] : nullptr;
     for (auto [value, what] : llvm::zip_equal(end->getOperands(), *gives)) {
       if (what.kind != LayerValue::Argument || !forward ||
           what.index >= forward->types.size())
@@ -1168,8 +1208,7 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
       if (mark == Mark::None && type && type.getElementType() == narrow)
         scope.wantedNarrow.insert(value);
       if (mark == Mark::Matrix)
-        if (Operation *product = sourceOf(value))
-          scope.matrixGradients.insert(product);
+        collectProducts(value, scope.matrixGradients);
     }
   }
   builder.setInsertionPointToEnd(block);
@@ -1224,15 +1263,16 @@ LogicalResult Converter::convertHalves(func::FuncOp backward, func::FuncOp copy,
   FailureOr<LayerSet> set = readLayerSet(backward, symbols);
   if (failed(set))
     return failure();
-  // The forward that was called with the same arguments.
-  auto forward = versions.find(set->forward.getName());
-  if (forward != versions.end())
-    copy->setAttr(kForwardAttr, forward->second.back().getNameAttr());
-  if (!set->inputGradient)
-    return success();
   auto takes = readLayerValues(backward, kOperandsAttr);
   if (failed(takes))
     return failure();
+  // The forward that was called with the same arguments.
+  if (std::optional<unsigned> number = forwardOf(signature, *takes))
+    copy->setAttr(
+        kForwardAttr,
+        versions.find(set->forward.getName())->second[*number].getNameAttr());
+  if (!set->inputGradient)
+    return success();
   func::FuncOp inputs;
   for (auto [half, attribute] :
        {std::pair(set->inputGradient, kInputGradientAttr),
@@ -1279,7 +1319,7 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     auto type = dyn_cast<RankedTensorType>(types[i]);
     if (settings.narrowMoments && type && type.getElementType() == wide &&
         isMoment(entry.getArgAttr(i, nn::kStateAttr)))
-      types[i] = type.clone(narrow);
+      types[i] = type.clone(moment);
     if (!param || !type || type.getElementType() != wide)
       continue;
     Mark mark = parameters.lookup(param.getName().getValue());
@@ -1303,7 +1343,7 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     scope.scales = block->addArgument(RankedTensorType::get({kMostSlots}, wide),
                                       entry.getLoc());
   // Updates that are rounded at random.
-  llvm::SetVector<Value> stochastic;
+  llvm::MapVector<Value, int64_t> stochastic;
   // Masters come behind everything else.
   SmallVector<std::pair<StringAttr, Value>> updated;
   if (isStep)
@@ -1316,7 +1356,7 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
         if (!param || argument.getType() == types[argument.getArgNumber()])
           continue;
         if (!settings.hasMasters) {
-          stochastic.insert(op.getResult(0));
+          stochastic.insert({op.getResult(0), stochastic.size()});
           continue;
         }
         auto type = cast<RankedTensorType>(argument.getType());
@@ -1354,6 +1394,15 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
                         RankedTensorType::get({4}, builder.getI32Type()),
                         attributes);
   }
+  bool hasUpdates = llvm::any_of(
+      old, [](Operation &op) { return isa<nn::AdamWOp, nn::SGDOp>(op); });
+  if (recipe.scalesLoss && hasUpdates &&
+      (!scope.norm || !scope.norm.getDefiningOp() ||
+       !hasRole(scope.norm.getDefiningOp(), "optimizer")))
+    return entry.emitOpError("has no result [\"result\", \"grad_norm\"] that "
+                             "the optimizer computes, by which a step of a "
+                             "scaled loss counts or not; run nn-accumulate and "
+                             "nn-add-optimizer before");
   if (recipe.scalesLoss && scope.norm)
     startScaling(arguments, isStep, entry.getLoc());
   builder.setInsertionPointToEnd(block);
@@ -1373,12 +1422,25 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
           name && parameters.lookup(name.getValue()) != Mark::Wide)
         element = narrow;
     if (settings.narrowMoments && element == wide && isMoment(what))
-      element = narrow;
+      element = moment;
     Value result = scope.mapping.lookup(value);
+    // A step that does not count leaves what is balanced, too.
+    if (scope.isFinite && isStep && what && what.size() == 2 &&
+        what[0] == builder.getStringAttr("parameter") &&
+        !isa_and_nonnull<nn::AdamWOp, nn::SGDOp>(value.getDefiningOp()))
+      for (unsigned k = 0; k < entry.getNumArguments(); ++k)
+        if (auto param =
+                entry.getArgAttrOfType<nn::ParamAttr>(k, nn::kParamAttr);
+            param && param.getName() == what[1] &&
+            block->getArgument(k).getType() == result.getType()) {
+          result = nn::Emit(builder, value.getLoc())
+                       .select(scope.isFinite, result, block->getArgument(k));
+          setRole(result.getDefiningOp(), "optimizer");
+        }
     if (stochastic.contains(value)) {
       RoleSetter role(builder);
       nn::Emit emit(builder, value.getLoc());
-      auto number = llvm::find(stochastic, value) - stochastic.begin();
+      int64_t number = stochastic.lookup(value);
       Value stream =
           emit.constant(RankedTensorType::get({}, builder.getI32Type()),
                         static_cast<double>(kFirstRoundingStream + number));
@@ -1391,7 +1453,7 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     }
     // A cast is of the op that gives the value.
     Operation *from = value.getDefiningOp() ? value.getDefiningOp() : end;
-    if (element == narrow || element == wide)
+    if (element == narrow || element == wide || element == moment)
       result = as(result, element, from);
     if (scope.scale && what && what.size() == 2 &&
         what[0] == builder.getStringAttr("gradient")) {
@@ -1449,9 +1511,12 @@ LogicalResult Converter::convertInitializer(func::FuncOp init) {
   llvm::StringMap<Value> drawn;
   for (auto [i, value] : llvm::enumerate(end->getOperands())) {
     auto what = init.getResultAttrOfType<ArrayAttr>(i, nn::kResultAttr);
-    if (!what || what.size() != 2 || elementOf(value) != wide)
+    auto known =
+        what && what.size() == 2 ? dyn_cast<StringAttr>(what[1]) : StringAttr();
+    if (!known || what[0] != builder.getStringAttr("parameter") ||
+        elementOf(value) != wide)
       continue;
-    StringRef name = cast<StringAttr>(what[1]).getValue();
+    StringRef name = known.getValue();
     drawn[name] = value;
     if (parameters.lookup(name) != Mark::Wide)
       results[i] = nn::CastOp::create(builder, value.getLoc(),
@@ -1483,6 +1548,24 @@ LogicalResult Converter::run() {
       old.push_back(function);
     else if (function.getName() != "init" && !function.isDeclaration())
       entries.push_back(function);
+  for (func::FuncOp function : module.getOps<func::FuncOp>())
+    if (!function.isDeclaration() && !function.getBody().hasOneBlock())
+      return function.emitOpError("has ")
+             << function.getBody().getBlocks().size()
+             << " blocks, expected one: the ops of a step run one after "
+                "another";
+  WalkResult calls = module.walk([&](func::CallOp call) {
+    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (!callee || callee.isPrivate())
+      return WalkResult::advance();
+    call.emitOpError("calls @")
+        << call.getCallee()
+        << ", which is public, expected a private function: what the outside "
+           "calls has other types than what a step does; inline it, or copy it";
+    return WalkResult::interrupt();
+  });
+  if (calls.wasInterrupted())
+    return failure();
   // What has the most tensors says which histories there are.
   auto orderOf = [](func::FuncOp function) {
     return function.getName() == "step"        ? 0
@@ -1495,7 +1578,8 @@ LogicalResult Converter::run() {
   for (func::FuncOp function : entries)
     if (failed(convertEntry(function)))
       return failure();
-  if (auto init = symbols.lookup<func::FuncOp>("init"))
+  if (auto init = symbols.lookup<func::FuncOp>("init");
+      init && !init.isDeclaration())
     if (failed(convertInitializer(init)))
       return failure();
   // What is not called any more goes, and the first version of each has its
@@ -1569,13 +1653,22 @@ struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
           << ", expected 1 to 2^20 steps";
       return signalPassFailure();
     }
+    if (tokenParts < 1 || tensorParts < 1) {
+      emitError(module.getLoc())
+          << "nn-apply-precision: options 'token-parts' and 'tensor-parts' are "
+          << int64_t(tokenParts) << " and " << int64_t(tensorParts)
+          << ", expected at least 1";
+      return signalPassFailure();
+    }
     Settings settings{lossScale,
                       lossScaleWindow,
                       gradients == "narrow",
                       moments == "narrow",
                       masters,
                       history,
-                      once};
+                      once,
+                      tokenParts,
+                      tensorParts};
     Converter converter(module, *found, settings, marks);
     if (failed(converter.run()))
       return signalPassFailure();

@@ -105,6 +105,10 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
       "fp8-delayed: of how many steps a scale is made">,
     Option<"once", "once", "bool", "false",
       "8 bits: quantise matrices once a step, where layers are called, which then cannot be cut for a pipeline">,
+    Option<"tokenParts", "token-parts", "int64_t", "1",
+      "8 bits: into how many parts the mesh cuts the batch and the sequence; blocks end at their borders">,
+    Option<"tensorParts", "tensor-parts", "int64_t", "1",
+      "8 bits: into how many parts the mesh cuts heads and the like">,
     ListOption<"keep", "keep", "std::string",
       "Parameters that stay f32: patterns of names, with * and ?">,
   ];

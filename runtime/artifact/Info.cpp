@@ -45,9 +45,9 @@ std::string sheaf::describe(const Artifact &artifact) {
          m.model.name, m.model.batch, m.model.sequence, m.model.vocab,
          m.model.microbatches, m.model.microbatches == 1 ? "" : "es");
     line("precision   {}{}", m.model.precision,
-         m.model.keepF32.empty()
+         m.model.precisionOptions.empty()
              ? ""
-             : fmt::format(", f32: {}", fmt::join(m.model.keepF32, ", ")));
+             : fmt::format(" {}", fmt::join(m.model.precisionOptions, " ")));
     line("parameters  {} ({})", countText(m.model.parameters),
          m.model.parameters);
     line("model FLOPs {} a step", countText(m.model.flopsPerStep));

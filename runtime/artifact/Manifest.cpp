@@ -599,13 +599,14 @@ Manifest Manifest::parse(std::string_view text) {
     model.flopsPerStep = object.number("flops_per_step", 0);
     model.precision = object.text("precision", "fp32");
     model.isStep = object.flag("is_step", false);
-    if (const Json *patterns = object.array("keep_f32", false))
-      for (const Json &pattern : *patterns) {
-        if (!pattern.is_string())
-          fail("manifest: \"keep_f32\" of {} has an element that is {}; "
-               "expected a pattern of names",
-               object.where, pattern.type_name());
-        model.keepF32.push_back(pattern.get<std::string>());
+    if (const Json *more = object.array("precision_options", false))
+      for (const Json &option : *more) {
+        if (!option.is_string() ||
+            option.get<std::string>().rfind("--", 0) != 0)
+          fail("manifest: \"precision_options\" of {} has {}; expected an "
+               "option of sheaf-compile",
+               object.where, option.dump());
+        model.precisionOptions.push_back(option.get<std::string>());
       }
   }
 

@@ -87,8 +87,8 @@ std::string compileReference(const Artifact &artifact,
   const ModelInfo &info = artifact.manifest.model;
   if (info.precision != "fp32" && !info.isStep) {
     command.push_back("--precision=" + info.precision);
-    for (const std::string &pattern : info.keepF32)
-      command.push_back("--keep-f32=" + pattern);
+    command.insert(command.end(), info.precisionOptions.begin(),
+                   info.precisionOptions.end());
   }
   if (int code = runProgram(command))
     fail("compiling the reference failed: {} ended with status {}", compiler,

@@ -208,6 +208,54 @@ def overflow_is_left_out(session):
                   and [row["loss_scale"] for row in again] == scales[17:])
 
 
+def narrow_moments_learn(session):
+    """Steps with moments in bf16 go the way of those in f32, in f16, too."""
+    for recipe in ("bf16", "fp16"):
+        base, own = (losses(train(session, session.compile(
+            "llama.mlir", "moments.sheaf", f"--precision={recipe}", "--lr=1e-3", *more), 20))
+            for more in ([], ["--moments=narrow"]))
+        worst = max(abs(a / b - 1) for a, b in zip(own, base))
+        session.check(f"{recipe}: 20 losses with narrow moments", 0 < worst <= 5e-3,
+                      f"differ by {worst:.1e}")
+
+
+def balance_waits(session):
+    """A step that overflows leaves the bias of a router as it was."""
+    session.run("sheaf-model", "deepseek", "--layers=2", "--hidden=32", "--heads=2",
+                "--vocab=256", "--seq=16", "--batch=4", "--experts=4", "--balance-bias=0.01",
+                "-o", session.path("balanced.mlir"))
+    found = {}
+    for scale in ("1e30", "1024"):
+        artifact = session.compile("balanced.mlir", "balanced.sheaf", "--precision=fp16",
+                                   f"--loss-scale={scale}")
+        saved = session.path("balanced.safetensors")
+        train(session, artifact, 1, f"--save={saved}")
+        found[scale] = [np.any(value) for name, value in safetensors.read(saved).items()
+                        if name.endswith("correction_bias")]
+    session.check("fp16: an overflow leaves what balances experts",
+                  found["1e30"] and not any(found["1e30"]) and any(found["1024"]), f"{found}")
+
+
+def layers_differ(session):
+    """Layers of several recipes in a pipeline, and blocks that devices do not divide."""
+    for options in (["--precision=bf16", "--keep-f32=*layers.0.mlp*", "--mesh=pp=2",
+                     "--pipeline=zb-h1", "--microbatches=4"],
+                    ["--precision=fp8-block", "--mesh=tp=2"],
+                    ["--precision=mxfp8", "--mesh=dp=2,tp=2", "--zero=1"]):
+        artifact = session.compile("llama.mlir", "several.sheaf", *options)
+        status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
+        session.check(f"{' '.join(options)}: gradients as on one device", status == 0,
+                      "" if status == 0 else (out + err)[-800:])
+    step = session.run("sheaf-compile", session.path("gpt.mlir"), "--precision=fp8-block",
+                       "--emit=step")
+    backward = step[step.index("@block_backward"):]
+    backward = backward[:backward.index("return")]
+    session.check("fp8-block: no product of a layer's backward is left in bf16",
+                  backward.count("nn.scaled_einsum") == 12 and "nn.einsum" not in backward,
+                  f"{backward.count('nn.scaled_einsum')} of 8 bits, "
+                  f"{backward.count('nn.einsum')} others")
+
+
 def bytes_fit(session):
     rows = [  # options, bytes of parameter, gradients, master, moment1, moment2
         ([], [2, 4, 4, 4, 4]),
@@ -305,6 +353,9 @@ def body(session, _):
     microbatches_add_up(session)
     overflow_is_left_out(session)
     scales_are_delayed(session)
+    narrow_moments_learn(session)
+    balance_waits(session)
+    layers_differ(session)
     for recipe in RECIPES if full else ["bf16", "fp8-block"]:
         same_to_the_bit(session, recipe)
         weights_are_fresh(session, recipe)

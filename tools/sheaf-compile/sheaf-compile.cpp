@@ -511,6 +511,19 @@ int main(int argc, char **argv) {
   options.lossScale = number(lossScale);
   options.lossScaleWindow = number(lossScaleWindow);
   options.keepF32.assign(keepF32.begin(), keepF32.end());
+  auto note = [&](llvm::StringRef name, const llvm::Twine &value) {
+    options.precisionOptions.push_back(("--" + name + "=" + value).str());
+  };
+  for (const std::string &pattern : keepF32)
+    note("keep-f32", pattern);
+  for (cl::opt<double> *option : {&lossScale, &lossScaleWindow})
+    if (option->getNumOccurrences())
+      note(option->ArgStr, number(*option));
+  for (cl::opt<std::string> *option : {&gradientType, &momentType, &masterType})
+    if (option->getNumOccurrences())
+      note(option->ArgStr, *option);
+  if (amaxHistory.getNumOccurrences())
+    note(amaxHistory.ArgStr, llvm::Twine(amaxHistory));
   if (mesh.getNumOccurrences() && !parseMesh(mesh, options))
     return 1;
   if (!llvm::is_contained({"gather", "ring", "zigzag", "ulysses", "auto"},

@@ -102,10 +102,9 @@ struct ModelInfo {
   int64_t batch = 0, sequence = 0, vocab = 0, microbatches = 1;
   int64_t parameters = 0;  ///< elements
   double flopsPerStep = 0; ///< of the model: recomputation does not count
-  /// The recipe, "fp32" where nothing is said, and patterns of the names that
-  /// it leaves alone.
+  /// The recipe, "fp32" where nothing is said, and what was written beside it.
   std::string precision;
-  std::vector<std::string> keepF32;
+  std::vector<std::string> precisionOptions;
   /// The bytecode is that of a step, which has been made in its recipe.
   bool isStep = false;
 };

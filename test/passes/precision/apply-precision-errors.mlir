@@ -46,3 +46,23 @@ func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], i
   %y = call @loop(%w) : (tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// expected-error@+1 {{has 2 blocks, expected one: the ops of a step run one after another}}
+func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
+  cf.br ^bb1
+^bb1:
+  return %w : tensor<4xf32>
+}
+
+// -----
+
+func.func @loss(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
+  // expected-error@+1 {{calls @logits, which is public, expected a private function}}
+  %y = call @logits(%w) : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
+  return %w : tensor<4xf32>
+}
