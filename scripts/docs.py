@@ -200,7 +200,7 @@ def main():
         menu.setdefault(group, []).append((name, title))
         rendered.append((name, title, body))
         index += [{"title": section, "page": title, "url": f"{name}.html#{anchor}",
-                   "text": " ".join(words)[:4000]} for section, anchor, words in sections]
+                   "text": " ".join(words)[:8000]} for section, anchor, words in sections]
     navigation = "".join(f"<h4>{group}</h4>" + "".join(
         f'<a href="{name}.html">{html.escape(title)}</a>' for name, title in entries)
         for group, entries in menu.items())
