@@ -93,8 +93,12 @@ struct ConvertFloats : sheaf::impl::NNConvertFloatsBase<ConvertFloats> {
       }
     });
     getOperation().walk([](nn::CastOp cast) {
-      if (cast.getInput().getType() != cast.getType())
+      if (cast.getInput().getType() != cast.getType()) {
+        // Nothing of an 8-bit float is too large for f64.
+        if (cast.getType().getElementType().isF64())
+          cast.setSaturate(false);
         return;
+      }
       cast.replaceAllUsesWith(cast.getInput());
       cast.erase();
     });

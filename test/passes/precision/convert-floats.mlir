@@ -61,3 +61,11 @@ func.func @stochastic(%x: tensor<4xf32>, %b: tensor<4xi32>) -> (tensor<4xf8E5M2>
   %h = nn.cast %x stochastic %b saturate : tensor<4xf32>, tensor<4xi32> -> tensor<4xbf16>
   return %q, %h : tensor<4xf8E5M2>, tensor<4xbf16>
 }
+
+// What a cast to a wider type said of too large numbers goes.
+// CHECK-LABEL: func.func @saturated
+// CHECK: nn.cast %arg0 : tensor<4xf8E5M2> -> tensor<4xf64>
+func.func @saturated(%x: tensor<4xf8E5M2>) -> tensor<4xf16> {
+  %y = nn.cast %x saturate : tensor<4xf8E5M2> -> tensor<4xf16>
+  return %y : tensor<4xf16>
+}
