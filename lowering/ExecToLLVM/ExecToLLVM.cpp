@@ -857,6 +857,12 @@ struct ExecToLLVM : sheaf::impl::ExecToLLVMBase<ExecToLLVM> {
           << kTableAttr << " already, expected a program that was not lowered";
       return signalPassFailure();
     }
+    for (Operation &op : *module.getBody())
+      if (isa<ExecDialect>(op.getDialect())) {
+        op.emitOpError("stands outside of functions, where nothing runs it; "
+                       "expected it in one");
+        return signalPassFailure();
+      }
     auto kernels = module.lookupSymbol<ModuleOp>(kKernelsName);
     Descriptions descriptions(module, kernels);
     llvm::StringMap<int64_t> functions;

@@ -90,3 +90,11 @@ module @kernels {
 // expected-error @below {{exec-to-llvm: has exec.table already, expected a program that was not lowered}}
 module attributes {exec.table = []} {
 }
+
+// -----
+
+// expected-error @below {{'exec.call' op stands outside of functions, where nothing runs it; expected it in one}}
+exec.call @called
+func.func @called() attributes {exec.scratch_bytes = 0 : i64} {
+  return
+}
