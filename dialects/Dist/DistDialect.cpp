@@ -47,17 +47,7 @@ void DistDialect::initialize() {
   ConstraintOp::attachInterface<ConstraintGradient>(*getContext());
 }
 
-bool sheaf::dist::isStaticTensor(Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!tensor || !tensor.hasStaticShape())
-    return false;
-  // The bytes of every tensor must fit an int64_t, padding included.
-  int64_t elements = 1;
-  for (int64_t size : tensor.getShape())
-    if (size < 1 || __builtin_mul_overflow(elements, size, &elements))
-      return false;
-  return elements <= (int64_t(1) << 59);
-}
+bool sheaf::dist::isStaticTensor(Type type) { return nn::isStaticTensor(type); }
 
 MeshOp sheaf::dist::getMesh(Operation *op) {
   for (; op; op = op->getParentOp())

@@ -424,21 +424,27 @@ FailureOr<Operation *> Converter::copy(Operation *op, ValueRange operands) {
   return made;
 }
 
-/// Cuts the dimensions that have `letters` in blocks of `length` elements,
-/// counted from the innermost one on. Where a dimension has `parts` of one
-/// size, for as many devices, no block goes over a border between them.
+/// The block of a dimension, `length` at most, as ops write it: 0 is all of it.
+/// Where it has `parts` of one size, for as many devices, no block goes over a
+/// border between them.
+static int64_t fitBlock(int64_t size, int64_t length, int64_t parts) {
+  if (size <= length)
+    return 0;
+  if (size % parts == 0)
+    while (size / parts % length)
+      --length;
+  return length;
+}
+
+/// Cuts the dimensions whose letters `isCut` names in blocks of `length`
+/// elements, counted from the innermost one on.
 static void cutBlocks(StringRef names, ArrayRef<int64_t> shape,
                       llvm::function_ref<bool(char)> isCut, int64_t length,
                       int64_t parts, llvm::MapVector<char, int64_t> &blocks) {
   for (auto [c, size] : llvm::reverse(llvm::zip_equal(names, shape))) {
     if (!isCut(c) || blocks.contains(c))
       continue;
-    // 0 is all of the dimension.
-    int64_t block = std::min(size, length);
-    if (block < size && size % parts == 0)
-      while (size / parts % block)
-        --block;
-    blocks[c] = block == size ? 0 : block;
+    blocks[c] = fitBlock(size, length, parts);
     length = std::max<int64_t>(1, length / size);
   }
 }
@@ -702,9 +708,8 @@ Value Converter::convertScaled(nn::EinsumOp op, ValueRange operands,
         i == weight
             ? quantizeMatrix(emit, op.getInputs()[i], operands[i], blocks[i])
             : quantize(emit, operands[i], isGradientOf[i], blocks[i]);
-  Value product = nn::scaledEinsum(emit, op.getEquation(), both[0], both[1],
-                                   cast<FloatType>(element));
-  return product;
+  return nn::scaledEinsum(emit, op.getEquation(), both[0], both[1],
+                          cast<FloatType>(element));
 }
 
 /// Products of experts are computed from what the casts leave, in f32.
@@ -728,11 +733,7 @@ Value Converter::convertGrouped(Operation *op, ValueRange operands) {
     SmallVector<int64_t> blocks(rank,
                                 granularity == Granularity::Tensor ? 0 : 1);
     auto cut = [&](int64_t dim) {
-      int64_t block = std::min(shape[dim], length);
-      if (block < shape[dim] && shape[dim] % settings.tensorParts == 0)
-        while (shape[dim] / settings.tensorParts % block)
-          --block;
-      blocks[dim] = block == shape[dim] ? 0 : block;
+      blocks[dim] = fitBlock(shape[dim], length, settings.tensorParts);
     };
     if (granularity != Granularity::Tensor) {
       // Along what is summed; blocks of matrices along both.

@@ -66,3 +66,14 @@ func.func @loss(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], ini
 func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
   return %w : tensor<4xf32>
 }
+
+// -----
+
+// An initializer that says something else of its result, or has no body, is left as it is.
+func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
+  return %w : tensor<4xf32>
+}
+func.func @init(%key: tensor<4xi32> {nn.rng}) -> (tensor<4xf32> {nn.result = ["parameter", 3]}) {
+  %c = nn.constant dense<1.0> : tensor<4xf32>
+  return %c : tensor<4xf32>
+}
