@@ -467,13 +467,15 @@ LogicalResult Compilation::applyPrecision() {
               " history=" + Twine(options.amaxHistory) +
               // Weights of other ranks are not kept a whole step.
               " once=" +
-              (pipelinePlaces() < 2 && options.zero < 3 &&
+              (pipelinePlaces() < 2 &&
+                       (options.zero < 3 || options.weights == "quantized") &&
                        options.strategy.empty()
                    ? "true"
                    : "false") +
               " token-parts=" + Twine(axisSize("dp") * axisSize("cp")) +
-              " tensor-parts=" + Twine(axisSize("tp")) + " masters=" +
-              (options.masters ? "true" : "false") + "},canonicalize,cse")))
+              " tensor-parts=" + Twine(axisSize("tp")) +
+              " masters=" + options.masters + " weights=" + options.weights +
+              "},canonicalize,cse")))
     return failure();
   SmallVector<StringRef> texts{options.precision};
   llvm::append_range(texts, options.precisionOptions);
@@ -662,7 +664,11 @@ static llvm::json::Object explainMemory(const llvm::json::Object &manifest,
                     : type.ends_with("32") ? 4
                     : type.ends_with("16") ? 2
                                            : 1;
-    add(*buffer.getString("kind"), elements * width);
+    // A matrix that layers have in 8 bits is a master.
+    add(buffer.getBoolean("quantized").value_or(false)
+            ? StringRef("master")
+            : *buffer.getString("kind"),
+        elements * width);
   }
   for (auto &[kind, bytes] : *entry->getObject("arena"))
     add(kind, *bytes.getAsInteger());
@@ -687,8 +693,8 @@ static llvm::json::Object explainParameters(const llvm::json::Object &manifest,
   }
   llvm::json::Object all;
   double sum = 0;
-  for (StringRef kind :
-       {"parameter", "gradients", "master", "moment1", "moment2", "momentum"})
+  for (StringRef kind : {"parameter", "weights", "gradients", "master",
+                         "moment1", "moment2", "momentum"})
     if (std::optional<int64_t> bytes = memory.getInteger(kind);
         bytes && *bytes && count) {
       all[kind] = static_cast<double>(*bytes) / static_cast<double>(count);
@@ -837,8 +843,8 @@ LogicalResult Compilation::explain(llvm::json::Array conflicts,
   if (!each.empty()) {
     // In the order of their making.
     llvm::outs() << "bytes per parameter:";
-    for (StringRef kind :
-         {"parameter", "gradients", "master", "moment1", "moment2", "momentum"})
+    for (StringRef kind : {"parameter", "weights", "gradients", "master",
+                           "moment1", "moment2", "momentum"})
       if (std::optional<double> bytes = each.getNumber(kind))
         llvm::outs() << llvm::formatv(" {0} {1:F2},", kind, *bytes);
     llvm::outs() << llvm::formatv(" in all {0:F2}, of {1} parameters\n",
@@ -1618,8 +1624,8 @@ LogicalResult Compilation::run(StringRef path) {
   }
   if (floor <= Floor::Step && failed(makeStep()))
     return failure();
-  if (auto step = module.lookupSymbol<func::FuncOp>("step");
-      explains && step && !phases.isSkipping())
+  // Of a dump behind the step what that has left of them.
+  if (auto step = module.lookupSymbol<func::FuncOp>("step"); explains && step)
     roundings = explainRoundings(step);
   if (options.emit == Floor::Step) {
     module->removeAttr(kContextAttr);

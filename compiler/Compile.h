@@ -52,8 +52,8 @@ struct CompileOptions {
   /// a reference is made with it, too.
   std::vector<std::string> precisionOptions;
   std::string lossScale = "65536", lossScaleWindow = "2000";
-  std::string gradients = "f32", moments = "f32";
-  bool masters = true;
+  std::string gradients = "f32", moments = "f32", masters = "f32",
+              weights = "narrow";
   int64_t amaxHistory = 1024;
   std::string recompute = "none";
   std::string optimizer = "adamw";

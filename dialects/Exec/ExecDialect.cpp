@@ -70,9 +70,13 @@ static LogicalResult verifyEntry(Operation *op, Attribute value) {
   for (auto [item, type] :
        llvm::zip_equal(entry, function.getArgumentTypes())) {
     auto parts = dyn_cast<ArrayAttr>(item);
-    if (!parts || parts.size() < 2 || parts.size() > 4 ||
+    // A fifth, a mark of parameters, may stand behind no fourth.
+    bool isMarked = parts && parts.size() == 5;
+    if (!parts || parts.size() < 2 || parts.size() > 5 ||
         !isa<StringAttr>(parts[0]) || !isa<StringAttr>(parts[1]) ||
-        (parts.size() > 3 && !isa<DictionaryAttr>(parts[3])))
+        (isMarked && !isa<UnitAttr>(parts[4])) ||
+        (parts.size() > 3 && !isa<DictionaryAttr>(parts[3]) &&
+         !(isMarked && isa<UnitAttr>(parts[3]))))
       return op->emitOpError()
              << "has " << item << " in " << kEntryAttr
              << ", expected [\"kind\", \"name\"] and, for some kinds, more";

@@ -32,7 +32,7 @@ def NN_RandomTensor : NN_Tensor<
   "f64, f32, bf16, f16, or i32 for bits">;
 def NN_NarrowTensor : NN_Tensor<"::sheaf::nn::isNarrowElement($_self)", "f32, bf16 or f16">;
 def NN_PayloadTensor : NN_Tensor<"::sheaf::nn::isPayloadElement($_self)",
-  "f8E4M3FN or f8E5M2">;
+  "f8E4M3FN, f8E5M2 or f16">;
 def NN_FactorTensor : NN_Tensor<"::sheaf::nn::isFactorElement($_self)",
   "f32 or f8E8M0FNU">;
 def NN_BoolTensor : NN_Tensor<"::sheaf::nn::isBoolElement($_self)", "i1">;

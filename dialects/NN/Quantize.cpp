@@ -174,7 +174,12 @@ SmallVector<Value> QuantizeOp::decompose(OpBuilder &builder) {
     scaled = emit.mul(x, scale);
     factors = emit.div(one, scale);
   }
-  Value payload = view.join(emit, emit.cast(scaled, getFormat()));
+  // To 8 bits or less it saturates by itself.
+  Value narrow = emit.make<CastOp>(
+      cast<RankedTensorType>(scaled.getType()).clone(getFormat()), scaled,
+      /*random=*/Value(),
+      /*saturate=*/getFormat().isF16());
+  Value payload = view.join(emit, narrow);
   return {payload, emit.reshape(factors, getFactors().getType().getShape())};
 }
 

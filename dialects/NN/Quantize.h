@@ -12,6 +12,11 @@
 
 namespace sheaf::nn {
 
+/// On the argument of an entry that is a parameter: a matrix that is read in 8
+/// bits only. What layers get is made of it once a step, so that ZeRO shards it
+/// as the optimizer's state.
+inline constexpr llvm::StringLiteral kQuantizedAttr = "nn.quantized";
+
 /// The elements of a whole block along a dimension of `size`, for which
 /// `block` is written: 0 is all of them.
 int64_t getBlockLength(int64_t size, int64_t block);

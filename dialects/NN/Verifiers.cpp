@@ -130,7 +130,7 @@ bool sheaf::nn::isNarrowElement(Type type) {
   return isFloatElement(type) && !elementOf(type).isF64();
 }
 bool sheaf::nn::isPayload(Type element) {
-  return isa<Float8E4M3FNType, Float8E5M2Type>(element);
+  return isa<Float8E4M3FNType, Float8E5M2Type, Float16Type>(element);
 }
 bool sheaf::nn::isPayloadElement(Type type) {
   Type element = elementOf(type);
@@ -893,6 +893,14 @@ LogicalResult ScaledEinsumOp::verify() {
       failed(checkFactors(*this, getRhs(), getRhsFactors(), getRhsBlocks(),
                           " for operand 1")))
     return failure();
+  for (Value operand : {Value(getLhs()), Value(getRhs())})
+    if (Type element =
+            cast<RankedTensorType>(operand.getType()).getElementType();
+        element.getIntOrFloatBitWidth() != 8)
+      return emitOpError("multiplies a payload of ")
+             << element
+             << ", expected f8E4M3FN or f8E5M2; no other product is built, use "
+                "nn.dequantize and nn.einsum";
   if (isa<Float8E5M2Type>(getLhs().getType().getElementType()) &&
       isa<Float8E5M2Type>(getRhs().getType().getElementType()))
     return emitOpError("multiplies f8E5M2 by f8E5M2, which no tensor core "
@@ -1647,6 +1655,13 @@ LogicalResult NNDialect::verifyRegionArgAttribute(Operation *op, unsigned,
     if (!llvm::all_of(pair.getAsValueRange<StringAttr>(), isBufferName))
       return where() << "has nn.state = " << attribute.getValue() << ", "
                      << kNameHint;
+    return success();
+  }
+  if (name == kQuantizedAttr) {
+    if (!isa<UnitAttr>(attribute.getValue()) ||
+        !function.getArgAttr(argument, kParamAttr))
+      return where() << "has nn.quantized = " << attribute.getValue()
+                     << ", expected a unit attribute beside nn.param";
     return success();
   }
   if (name == "nn.default" || name == "nn.axes")

@@ -1,6 +1,7 @@
 //===- NNToExec.cpp - From tensors to buffers -----------------------------===//
 
 #include "lowering/NNToExec/NNToExec.h"
+#include "dialects/NN/Quantize.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
@@ -453,6 +454,15 @@ ArrayAttr FunctionLowering::entryBuffers() {
     parts.push_back(layout);
     names.back() = builder.getArrayAttr(parts);
   };
+  // A matrix that is read in 8 bits only says so.
+  auto addMark = [&](Attribute mark) {
+    if (!mark)
+      return;
+    SmallVector<Attribute> parts(cast<ArrayAttr>(names.back()).getValue());
+    parts.resize(4, builder.getUnitAttr());
+    parts.push_back(mark);
+    names.back() = builder.getArrayAttr(parts);
+  };
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
     if (auto param =
             function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr))
@@ -479,6 +489,7 @@ ArrayAttr FunctionLowering::entryBuffers() {
     else
       names.push_back(bufferName(builder, "input", entry + ".arg" + Twine(i)));
     addLayout(function.getArgAttr(i, kLayoutAttr));
+    addMark(function.getArgAttr(i, nn::kQuantizedAttr));
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     if (auto result =

@@ -119,7 +119,9 @@ FailureOr<json::Object> sheaf::describeEntries(ModuleOp module) {
           buffer["frozen"] = param.getFrozen();
           buffer["decay"] = param.getDecay();
         }
-        if (auto layout = parts.size() > 3 ? cast<DictionaryAttr>(parts[3])
+        if (parts.size() > 4)
+          buffer["quantized"] = true;
+        if (auto layout = parts.size() > 3 ? dyn_cast<DictionaryAttr>(parts[3])
                                            : DictionaryAttr())
           if (failed(describeLayout(function, name, layout, buffer)))
             return failure();

@@ -539,6 +539,18 @@ bool BlockFusion::othersStay(const Group &group, Operation *from,
   return true;
 }
 
+/// What is stored of a value that comes from 8 bits or fewer: the cast is done
+/// again beside what reads it.
+static Value payloadOf(Value value) {
+  auto cast = value.getDefiningOp<nn::CastOp>();
+  if (!cast)
+    return value;
+  Type from = cast.getInput().getType().getElementType();
+  return isa<FloatType>(from) && from.getIntOrFloatBitWidth() <= 8
+             ? Value(cast.getInput())
+             : value;
+}
+
 /// Computes again what is cheap and made of what the group reads anyway, or of
 /// less.
 void BlockFusion::recompute(Group &group) {
@@ -561,7 +573,7 @@ void BlockFusion::recompute(Group &group) {
       for (Value operand : from->getOperands())
         if (!inputs.contains(operand) &&
             !isa_and_nonnull<nn::ConstantOp>(operand.getDefiningOp()))
-          more += bytesOf(operand);
+          more += bytesOf(payloadOf(operand));
       if (2 * more > bytesOf(input))
         continue;
       OpBuilder builder(from->getContext());

@@ -94,8 +94,8 @@ static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions,
 
 /// What a buffer holds, by the roles of the ops that write and read it.
 static StringRef kindOf(BufferOp buffer) {
-  bool fromForward = false, fromOptimizer = false, toOptimizer = false,
-       toGradient = false;
+  bool fromForward = false, fromGradient = false, fromOptimizer = false,
+       toOptimizer = false, toGradient = false;
   SmallVector<Value> views{buffer.getResult()};
   while (!views.empty()) {
     Value view = views.pop_back_val();
@@ -113,6 +113,7 @@ static StringRef kindOf(BufferOp buffer) {
         continue;
       if (llvm::is_contained(access.getWritten(), view)) {
         fromForward |= role == "forward";
+        fromGradient |= role == "input_gradient" || role == "weight_gradient";
         fromOptimizer |= role == "optimizer";
       }
       if (llvm::is_contained(access.getRead(), view)) {
@@ -125,9 +126,10 @@ static StringRef kindOf(BufferOp buffer) {
       }
     }
   }
-  return toOptimizer && !fromOptimizer ? "gradients"
-         : fromForward && toGradient   ? "activations"
-                                       : "temporaries";
+  // The optimizer may write what it makes of a gradient in its place.
+  return toOptimizer && (fromGradient || !fromOptimizer) ? "gradients"
+         : fromForward && toGradient                     ? "activations"
+                                                         : "temporaries";
 }
 
 /// The buffers of an entry with weights of other ranks: what an all-gather
@@ -156,6 +158,40 @@ static llvm::DenseSet<Operation *> gatheredWeights(func::FuncOp function) {
         gathered.insert(buffer);
   });
   return gathered;
+}
+
+/// The buffers of an entry with matrices in 8 bits: what is made of parameters
+/// alone.
+static llvm::DenseSet<Operation *> eightBitWeights(func::FuncOp function) {
+  llvm::DenseSet<Value> made;
+  if (auto entry = function->getAttrOfType<ArrayAttr>(kEntryAttr))
+    for (auto [argument, attr] : llvm::zip(function.getArguments(), entry))
+      if (cast<StringAttr>(cast<ArrayAttr>(attr)[0]).getValue() == "parameter")
+        made.insert(argument);
+  llvm::DenseSet<Operation *> weights, others;
+  function.walk<WalkOrder::PreOrder>([&](AccessOpInterface access) {
+    bool isMade = !isa<exec::CallOp>(access) && !access.getRead().empty() &&
+                  llvm::all_of(access.getRead(), [&](Value read) {
+                    return made.contains(getRootBuffer(read));
+                  });
+    for (Value written : access.getWritten()) {
+      Value root = getRootBuffer(written);
+      auto buffer = root.getDefiningOp<BufferOp>();
+      if (!isMade) {
+        made.erase(root);
+        if (buffer)
+          others.insert(buffer);
+      } else if (buffer && !others.contains(buffer)) {
+        made.insert(root);
+        Type element = buffer.getType().getElementType();
+        if (isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 8)
+          weights.insert(buffer);
+      }
+    }
+  });
+  for (Operation *other : others)
+    weights.erase(other);
+  return weights;
 }
 
 static LogicalResult placeFunction(func::FuncOp function,
@@ -256,16 +292,21 @@ static LogicalResult placeFunction(func::FuncOp function,
   std::map<StringRef, int64_t> kinds{{"activations", 0},
                                      {"gradients", 0},
                                      {"temporaries", 0},
-                                     {"unused", best - live}};
+                                     {"unused", best - live},
+                                     {"weights", 0}};
+  llvm::DenseSet<Operation *> weights = eightBitWeights(function);
   for (const Lifetime &lifetime : lifetimes)
     if (lifetime.first <= peak && peak <= lifetime.last) {
       auto buffer = dyn_cast<BufferOp>(lifetime.op);
-      kinds[buffer ? kindOf(buffer) : "temporaries"] += lifetime.bytes;
+      kinds[!buffer                    ? "temporaries"
+            : weights.contains(buffer) ? "weights"
+                                       : kindOf(buffer)] += lifetime.bytes;
     }
   SmallVector<NamedAttribute> sums;
   for (auto [kind, bytes] : kinds)
-    sums.push_back(
-        builder.getNamedAttr(kind, builder.getI64IntegerAttr(bytes)));
+    if (bytes || kind != "weights")
+      sums.push_back(
+          builder.getNamedAttr(kind, builder.getI64IntegerAttr(bytes)));
   function->setAttr(kScratchKindsAttr, builder.getDictionaryAttr(sums));
   if (!lifetimes.empty())
     remark::analysis(

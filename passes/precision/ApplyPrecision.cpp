@@ -18,10 +18,13 @@
 
 #include "dialects/Dist/Dist.h"
 #include "dialects/NN/Quantize.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/autodiff/LayerFunctions.h"
 #include "passes/precision/Passes.h"
 #include "passes/precision/Recipe.h"
 #include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Support/GlobPattern.h"
 #include <cmath>
 
@@ -147,17 +150,22 @@ constexpr int64_t kFirstRoundingStream = int64_t(1) << 29;
 /// many.
 constexpr int64_t kMostSlots = int64_t(1) << 40;
 
+/// In what a step keeps gradients and moments: f8E4M3FN, or f16 for squares,
+/// has a factor beside it.
+enum class Storage { F32, Narrow, FP8 };
+enum class Masters { F32, F16, None };
+
 /// What a recipe leaves open.
 struct Settings {
   /// The scale of a loss in f16: the first one, and how many steps without an
   /// overflow double it.
   double lossScale, lossScaleWindow;
-  /// Whether gradients of parameters are added up, and the optimizer's moments
-  /// kept, in narrow floats.
-  bool narrowGradients, narrowMoments;
-  /// Whether narrow parameters have f32 masters; else updates are rounded up or
-  /// down at random.
-  bool hasMasters;
+  /// In what gradients of parameters are added up, and the optimizer's moments
+  /// kept.
+  Storage gradients, moments;
+  /// What of a narrow parameter the optimizer updates; but for f32, updates are
+  /// rounded up or down at random.
+  Masters masters;
   /// How many steps scales of 8-bit floats are made of, where they are delayed.
   int64_t history;
   /// Whether matrices are quantised once a step, where layers are called; else
@@ -171,12 +179,16 @@ struct Settings {
 class Converter {
 public:
   Converter(ModuleOp module, const Recipe &recipe, const Settings &settings,
-            const llvm::StringMap<Mark> &parameters)
+            const llvm::StringMap<Mark> &parameters,
+            const llvm::StringSet<> &quantized)
       : module(module), symbols(module), builder(module.getContext()),
         recipe(recipe), settings(settings),
         narrow(recipe.getNarrowType(module.getContext())),
         wide(builder.getF32Type()), moment(builder.getBF16Type()),
-        parameters(parameters) {}
+        half(builder.getF16Type()),
+        eight(Float8E4M3FNType::get(module.getContext())),
+        master(settings.masters == Masters::F16 ? half : wide),
+        parameters(parameters), quantized(quantized) {}
 
   LogicalResult run();
 
@@ -231,12 +243,20 @@ private:
                 SmallVectorImpl<Value> &results);
   /// The same of an entry, from the history that is state.
   FailureOr<Value> endHistory(func::FuncOp entry, Arguments &arguments);
+  /// Kind and name of the factor of a moment that has these.
+  ArrayAttr factorState(Attribute moment) {
+    auto pair = cast<ArrayAttr>(moment);
+    return builder.getStrArrayAttr(
+        {kScalingKind, (cast<StringAttr>(pair[0]).getValue() + ":" +
+                        cast<StringAttr>(pair[1]).getValue())
+                           .str()});
+  }
   Value joinAmaxes(Location loc);
   void scaleNorm(Operation &op);
 
   bool isFloat(Value value) {
     Type element = elementOf(value);
-    return element == narrow || element == wide;
+    return element == narrow || element == wide || element == master;
   }
   bool isNarrow(Value value) { return elementOf(value) == narrow; }
 
@@ -262,8 +282,17 @@ private:
   SmallVector<Value> operandsAs(Operation *op, Type element) {
     return llvm::map_to_vector(op->getOperands(), [&](Value operand) {
       Value value = scope.mapping.lookup(operand);
-      return isFloat(value) ? as(value, element, op) : value;
+      return isFloat(value) && !isQuantizedMatrix(operand)
+                 ? as(value, element, op)
+                 : value;
     });
+  }
+  /// Whether an old value in a layer is a matrix that is nothing but its
+  /// master: what reads it is a product of 8 bits.
+  bool isQuantizedMatrix(Value old) {
+    return !quantized.empty() && scope.isLayer &&
+           scope.marks.lookup(old) == Mark::Matrix &&
+           elementOf(scope.mapping.lookup(old)) == master;
   }
   SmallVector<Value> operandsOf(Operation *op) {
     return llvm::map_to_vector(op->getOperands(), [&](Value operand) {
@@ -282,9 +311,43 @@ private:
   }
   /// The gradient of a parameter as the settings keep it, in f32.
   Value keepGradient(Value from, Value to, Operation *op) {
-    return settings.narrowGradients && scope.parameterGradients.contains(from)
-               ? as(as(to, narrow, op), wide, op)
-               : to;
+    if (settings.gradients == Storage::F32 ||
+        !scope.parameterGradients.contains(from))
+      return to;
+    if (settings.gradients == Storage::Narrow)
+      return noteWidened(as(as(to, narrow, op), wide, op));
+    nn::Quantized kept;
+    {
+      RoleSetter role(builder, op);
+      nn::Emit emit(builder, op->getLoc());
+      kept = scaled(emit, to, eight);
+    }
+    RoleSetter role(builder);
+    nn::Emit emit(builder, op->getLoc());
+    return noteWidened(nn::dequantize(emit, kept, wide));
+  }
+  Value noteWidened(Value value) {
+    if (isa_and_nonnull<nn::CastOp, nn::DequantizeOp>(value.getDefiningOp()))
+      scope.widened.push_back(value.getDefiningOp());
+    return value;
+  }
+  /// A tensor with one factor, as it is kept from step to step.
+  nn::Quantized scaled(nn::Emit &emit, Value value, FloatType format) {
+    SmallVector<int64_t> whole(tensorType(value).getRank(), 0);
+    return nn::quantize(emit, value, format, whole, nn::ScaleRule::Exact);
+  }
+  static RankedTensorType factorType(RankedTensorType type) {
+    SmallVector<int64_t> ones(type.getRank(), 1);
+    return RankedTensorType::get(ones, Float32Type::get(type.getContext()));
+  }
+  /// The format of a moment whose kind and name are `what`; null where it has
+  /// no factor.
+  FloatType momentFormat(Attribute what) {
+    if (settings.moments != Storage::FP8 || !isMoment(what))
+      return {};
+    // Squares of small gradients need the exponent.
+    return cast<ArrayAttr>(what)[0] == builder.getStringAttr("moment2") ? half
+                                                                        : eight;
   }
   /// A copy of `op` with other operands, its results of the types that follow.
   FailureOr<Operation *> copy(Operation *op, ValueRange operands);
@@ -295,8 +358,15 @@ private:
   const Recipe &recipe;
   const Settings &settings;
   /// The squares of gradients are too small for f16: moments are bf16.
-  Type narrow, wide, moment;
+  Type narrow;
+  FloatType wide;
+  Type moment;
+  FloatType half, eight;
+  /// What the optimizer updates.
+  FloatType master;
   const llvm::StringMap<Mark> &parameters;
+  /// Those that are nothing but their masters.
+  const llvm::StringSet<> &quantized;
 
   /// How the forward of a layer was called whose gradients `signature` gives.
   /// Its number among the versions of that forward; none where none fits.
@@ -315,8 +385,10 @@ private:
   /// written, and of the step, the largest number of its format.
   llvm::DenseMap<Operation *, std::vector<double>> slotsOf;
   std::vector<double> allSlots;
-  /// By function that was written.
+  /// By function that was written; and the arguments that it has not got, as it
+  /// reads what was made of them.
   llvm::DenseMap<Operation *, std::vector<Need>> needsOf;
+  llvm::DenseMap<Operation *, SmallVector<unsigned>> droppedOf;
   /// Parameters whose masters the step keeps, in the order of its arguments.
   SmallVector<std::pair<StringAttr, RankedTensorType>> masters;
 
@@ -329,10 +401,16 @@ private:
     llvm::DenseSet<Value> wantedNarrow;
     /// By the old argument of the step that is a parameter.
     llvm::DenseMap<Value, Value> masterOf;
+    /// By the old argument of the step that is a moment with a factor, and by
+    /// the old value that is the next.
+    llvm::DenseMap<Value, Value> factorOf;
+    llvm::DenseMap<Value, nn::Quantized> moments;
     /// Old products that give the gradient of a matrix.
     llvm::DenseSet<Operation *> matrixGradients;
     /// Old values of an entry that are gradients of parameters.
     llvm::DenseSet<Value> parameterGradients;
+    /// What widens gradients for the optimizer.
+    SmallVector<Operation *> widened;
     /// Old arguments that are gradients of activations.
     llvm::DenseSet<Value> gradients;
     std::vector<Need> needs;
@@ -485,6 +563,9 @@ nn::Quantized Converter::quantize(nn::Emit &emit, Value value, bool isGradient,
 
 nn::Quantized Converter::quantizeMatrix(nn::Emit &emit, Value old, Value value,
                                         ArrayRef<int64_t> blocks) {
+  // A master is rounded once.
+  if (isQuantizedMatrix(old))
+    value = scope.mapping.lookup(old);
   SmallVector<Operation *> views;
   Value root = old;
   while (Operation *op = root.getDefiningOp()) {
@@ -773,6 +854,9 @@ LogicalResult Converter::convertEinsum(nn::EinsumOp op) {
   Value made =
       isWide || isRouter ? Value() : convertScaled(op, operands, element);
   if (!made) {
+    for (auto [old, operand] : llvm::zip_equal(op.getInputs(), operands))
+      if (isQuantizedMatrix(old))
+        operand = as(operand, isProduct && !isWide ? narrow : wide, op);
     auto plain =
         nn::EinsumOp::create(builder, op.getLoc(), op.getType().clone(element),
                              op.getEquation(), operands);
@@ -923,11 +1007,20 @@ LogicalResult Converter::convertUpdate(Operation &op) {
       (adam ? adam.getGradScaleMutable() : sgd.getGradScaleMutable())
           .getOperandNumber();
   SmallVector<Value> operands = operandsOf(&op);
-  if (Value master = scope.masterOf.lookup(op.getOperand(0)))
-    operands[0] = master;
-  for (Value &operand : operands)
-    if (isFloat(operand) || elementOf(operand) == moment)
+  if (Value own = scope.masterOf.lookup(op.getOperand(0)))
+    operands[0] = own;
+  for (auto [old, operand] : llvm::zip_equal(op.getOperands(), operands)) {
+    if (Value factor = scope.factorOf.lookup(old)) {
+      RoleSetter role(builder);
+      nn::Emit emit(builder, op.getLoc());
+      SmallVector<int64_t> whole(tensorType(operand).getRank(), 0);
+      operand = nn::dequantize(emit, {operand, factor, whole}, wide);
+    } else if (Type element = elementOf(operand);
+               isa_and_nonnull<FloatType>(element) &&
+               element.getIntOrFloatBitWidth() < 32) {
       operand = as(operand, wide, &op);
+    }
+  }
   nn::Emit emit(builder, op.getLoc());
   if (scope.scale && !scope.isFinite)
     return op.emitOpError("stands in front of the norm of all gradients, by "
@@ -956,6 +1049,15 @@ LogicalResult Converter::convertUpdate(Operation &op) {
       setRole(value.getDefiningOp(), "optimizer");
     }
     scope.mapping.map(from, value);
+  }
+  // Moments with factors, before the next parameter's are there in f32.
+  for (auto [i, from] : llvm::enumerate(llvm::drop_begin(op.getResults()))) {
+    Value before = op.getOperand(2 + i);
+    if (!scope.factorOf.contains(before))
+      continue;
+    RoleSetter role(builder);
+    auto format = cast<FloatType>(elementOf(scope.mapping.lookup(before)));
+    scope.moments[from] = scaled(emit, scope.mapping.lookup(from), format);
   }
   return success();
 }
@@ -1042,6 +1144,29 @@ nn::MicrobatchesOp Converter::addAmaxes(nn::MicrobatchesOp loop,
   return made;
 }
 
+/// Moves an addition, with what makes an accumulator of its sum, to where the
+/// addend is there, so that it does not wait for those of other parameters.
+static void sumEarly(Operation *kept) {
+  auto add = kept->getOperand(0).getDefiningOp<nn::AddOp>();
+  if (!add)
+    return;
+  Operation *widened = nullptr, *addend = nullptr;
+  for (Value operand : add->getOperands()) {
+    Operation *from = operand.getDefiningOp();
+    bool isWidened = isa_and_nonnull<nn::CastOp, nn::DequantizeOp>(from) &&
+                     isa<BlockArgument>(from->getOperand(0));
+    (isWidened ? widened : addend) = from;
+  }
+  if (!widened || !addend || addend->getBlock() != add->getBlock() ||
+      !add->hasOneUse() || !widened->hasOneUse())
+    return;
+  Operation *last = addend;
+  for (Operation *op : {widened, add.getOperation(), kept}) {
+    op->moveAfter(last);
+    last = op;
+  }
+}
+
 LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
   Block &body = loop.getBody().front();
   SmallVector<Value> sliced =
@@ -1052,9 +1177,23 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
       llvm::map_to_vector(loop.getInits(), [&](Value value) {
         return scope.mapping.lookup(value);
       });
-  for (auto [init, result] : llvm::zip_equal(inits, loop.getResults()))
-    if (settings.narrowGradients && scope.parameterGradients.contains(result))
-      init = as(init, narrow, loop);
+  // Accumulators of 8 bits have their factors behind all others.
+  SmallVector<unsigned> eights;
+  for (auto [i, result] : llvm::enumerate(loop.getResults())) {
+    if (!scope.parameterGradients.contains(result))
+      continue;
+    if (settings.gradients == Storage::Narrow)
+      inits[i] = as(inits[i], narrow, loop);
+    else if (settings.gradients == Storage::FP8)
+      eights.push_back(i);
+  }
+  for (unsigned i : eights) {
+    RoleSetter role(builder, builder.getStringAttr("weight_gradient"));
+    nn::Emit emit(builder, loop.getLoc());
+    RankedTensorType type = tensorType(inits[i]);
+    inits[i] = emit.constant(type.clone(eight), 0);
+    inits.push_back(emit.constant(factorType(type), 0));
+  }
   auto made = nn::MicrobatchesOp::create(builder, loop.getLoc(),
                                          ValueRange(inits).getTypes(),
                                          loop.getCount(), sliced, inits);
@@ -1069,19 +1208,50 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
       type = cast<RankedTensorType>(type).clone(elementOf(sliced[i - 1]));
     scope.mapping.map(argument, block.addArgument(type, argument.getLoc()));
   }
+  SmallVector<Value> factors = llvm::map_to_vector(eights, [&](unsigned i) {
+    return Value(
+        block.addArgument(factorType(tensorType(inits[i])), loop.getLoc()));
+  });
+  auto widen = [&](Value payload, Value factor) {
+    nn::Emit emit(builder, loop.getLoc());
+    SmallVector<int64_t> whole(tensorType(payload).getRank(), 0);
+    return nn::dequantize(emit, {payload, factor, whole}, wide);
+  };
   // What is cast inside is not there outside.
   auto outside = scope.casts;
   auto outsideAmaxes = std::exchange(scope.amaxes, {});
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(&block);
+    for (auto [i, factor] : llvm::zip_equal(eights, factors)) {
+      RoleSetter role(builder, builder.getStringAttr("weight_gradient"));
+      Value argument = body.getArgument(1 + sliced.size() + i);
+      scope.mapping.map(argument,
+                        widen(scope.mapping.lookup(argument), factor));
+    }
     for (Operation &op : body.without_terminator())
       if (failed(convertOp(op)))
         return failure();
-    SmallVector<Value> values;
+    SmallVector<Value> values, ofEights;
     Operation *yield = body.getTerminator();
-    for (auto [value, init] : llvm::zip_equal(yield->getOperands(), inits))
-      values.push_back(as(scope.mapping.lookup(value), elementOf(init), yield));
+    for (auto [i, value] : llvm::enumerate(yield->getOperands())) {
+      if (llvm::is_contained(eights, i)) {
+        RoleSetter role(builder, builder.getStringAttr("weight_gradient"));
+        nn::Emit emit(builder, yield->getLoc());
+        Value next = scope.mapping.lookup(value);
+        nn::Quantized sum = scaled(emit, next, eight);
+        sumEarly(sum.payload.getDefiningOp());
+        values.push_back(sum.payload);
+        ofEights.push_back(sum.factors);
+        continue;
+      }
+      Value next = scope.mapping.lookup(value);
+      Value kept = as(next, elementOf(inits[i]), yield);
+      if (kept != next)
+        sumEarly(kept.getDefiningOp());
+      values.push_back(kept);
+    }
+    llvm::append_range(values, ofEights);
     nn::YieldOp::create(builder, yield->getLoc(), values);
   }
   scope.casts = std::move(outside);
@@ -1090,8 +1260,14 @@ LogicalResult Converter::convertLoop(nn::MicrobatchesOp loop) {
     made = addAmaxes(made, outsideAmaxes);
   for (auto [from, to] : llvm::zip(loop.getResults(), made.getResults()))
     scope.mapping.map(from, elementOf(to) == narrow && elementOf(from) == wide
-                                ? as(to, wide, loop)
+                                ? noteWidened(as(to, wide, loop))
                                 : Value(to));
+  RoleSetter role(builder);
+  for (auto [k, i] : llvm::enumerate(eights))
+    scope.mapping.map(
+        loop.getResult(i),
+        noteWidened(widen(made.getResult(i),
+                          made.getResult(loop.getNumResults() + k))));
   return success();
 }
 
@@ -1124,6 +1300,8 @@ LogicalResult Converter::convertCall(func::CallOp call) {
     llvm::append_range(scope.slots, slots->second);
   }
   llvm::append_range(operands, matrices);
+  for (unsigned i : llvm::reverse(droppedOf[*callee]))
+    operands.erase(operands.begin() + i);
   auto made = func::CallOp::create(builder, call.getLoc(), *callee, operands);
   made->setDiscardableAttrs(call->getDiscardableAttrDictionary());
   if (hasSlots)
@@ -1227,12 +1405,27 @@ FailureOr<func::FuncOp> Converter::convert(const Signature &signature) {
   if (!scope.needs.empty())
     needsOf[copy] = scope.needs;
   func::ReturnOp::create(builder, end->getLoc(), results);
-  copy.setFunctionType(FunctionType::get(builder.getContext(),
-                                         block->getArgumentTypes(),
-                                         ValueRange(results).getTypes()));
   SmallVector<DictionaryAttr> attributes;
   function.getAllArgAttrs(attributes);
   attributes.resize(block->getNumArguments());
+  if (settings.quantizesOnce && !quantized.empty()) {
+    // A matrix is not handed on beside what was made of it.
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    SmallVector<unsigned> &dropped = droppedOf[copy];
+    for (BlockArgument argument : old.getArguments())
+      if (isQuantizedMatrix(argument) &&
+          block->getArgument(argument.getArgNumber()).use_empty())
+        dropped.push_back(argument.getArgNumber());
+    for (unsigned i : llvm::reverse(dropped)) {
+      block->eraseArgument(i);
+      attributes.erase(attributes.begin() + i);
+    }
+  }
+  copy.setFunctionType(FunctionType::get(builder.getContext(),
+                                         block->getArgumentTypes(),
+                                         ValueRange(results).getTypes()));
   copy.setAllArgAttrs(attributes);
   attributes.clear();
   function.getAllResultAttrs(attributes);
@@ -1318,15 +1511,25 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
   for (unsigned i = 0; i < types.size(); ++i) {
     auto param = entry.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr);
     auto type = dyn_cast<RankedTensorType>(types[i]);
-    if (settings.narrowMoments && type && type.getElementType() == wide &&
-        isMoment(entry.getArgAttr(i, nn::kStateAttr)))
-      types[i] = type.clone(moment);
+    Attribute state = entry.getArgAttr(i, nn::kStateAttr);
+    if (type && type.getElementType() == wide && isMoment(state)) {
+      if (settings.moments == Storage::Narrow)
+        types[i] = type.clone(moment);
+      else if (FloatType format = momentFormat(state))
+        types[i] = type.clone(format);
+    }
     if (!param || !type || type.getElementType() != wide)
       continue;
     Mark mark = parameters.lookup(param.getName().getValue());
     scope.marks[old.getArgument(i)] = mark;
-    if (mark != Mark::Wide)
+    if (quantized.contains(param.getName().getValue())) {
+      types[i] = type.clone(master);
+      NamedAttrList attributes(arguments.attributes[i]);
+      attributes.set(nn::kQuantizedAttr, builder.getUnitAttr());
+      arguments.attributes[i] = attributes.getDictionary(builder.getContext());
+    } else if (mark != Mark::Wide) {
       types[i] = type.clone(narrow);
+    }
   }
   builder.setInsertionPoint(entry);
   auto copy =
@@ -1343,8 +1546,9 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
   if (recipe.eightBit && recipe.eightBit->isDelayed)
     scope.scales = block->addArgument(RankedTensorType::get({kMostSlots}, wide),
                                       entry.getLoc());
-  // Updates that are rounded at random.
+  // Updates that are rounded at random, and what they are then.
   llvm::MapVector<Value, int64_t> stochastic;
+  llvm::DenseMap<Value, Value> rounded;
   // Masters come behind everything else.
   SmallVector<std::pair<StringAttr, Value>> updated;
   if (isStep)
@@ -1356,11 +1560,12 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
                               : nn::ParamAttr();
         if (!param || argument.getType() == types[argument.getArgNumber()])
           continue;
-        if (!settings.hasMasters) {
+        if (settings.masters != Masters::F32)
           stochastic.insert({op.getResult(0), stochastic.size()});
+        if (settings.masters == Masters::None ||
+            quantized.contains(param.getName().getValue()))
           continue;
-        }
-        auto type = cast<RankedTensorType>(argument.getType());
+        auto type = cast<RankedTensorType>(argument.getType()).clone(master);
         NamedAttrList attributes;
         attributes.set(
             nn::kStateAttr,
@@ -1369,6 +1574,16 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
         masters.emplace_back(param.getName(), type);
         updated.emplace_back(param.getName(), op.getResult(0));
       }
+  // Factors of moments, which are the results of one op.
+  for (unsigned i = 0; i < entry.getNumArguments(); ++i) {
+    Attribute state = entry.getArgAttr(i, nn::kStateAttr);
+    if (!momentFormat(state) || types[i] == old.getArgument(i).getType())
+      continue;
+    NamedAttrList attributes;
+    attributes.set(nn::kStateAttr, factorState(state));
+    scope.factorOf[old.getArgument(i)] = addArgument(
+        arguments, factorType(tensorType(old.getArgument(i))), attributes);
+  }
   Operation *end = old.getTerminator();
   for (auto [i, value] : llvm::enumerate(end->getOperands()))
     if (entry.getResultAttr(i, nn::kResultAttr) ==
@@ -1410,7 +1625,19 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
   for (Operation &op : old.without_terminator())
     if (failed(convertOp(op)))
       return failure();
+  // Where they are read first, and no earlier: each is there in f32 for a short
+  // while.
+  for (Operation *op : scope.widened) {
+    Operation *first = nullptr;
+    for (Operation *user : op->getUsers())
+      if (Operation *here = op->getBlock()->findAncestorOpInBlock(*user);
+          here && (!first || here->isBeforeInBlock(first)))
+        first = here;
+    if (first)
+      op->moveBefore(first);
+  }
   SmallVector<Value> results;
+  SmallVector<std::pair<ArrayAttr, Value>> factors;
   SmallVector<DictionaryAttr> resultAttributes;
   entry.getAllResultAttrs(resultAttributes);
   resultAttributes.resize(entry.getNumResults());
@@ -1421,10 +1648,22 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
         what[0] == builder.getStringAttr("parameter"))
       if (auto name = dyn_cast<StringAttr>(what[1]);
           name && parameters.lookup(name.getValue()) != Mark::Wide)
-        element = narrow;
-    if (settings.narrowMoments && element == wide && isMoment(what))
+        element = quantized.contains(name.getValue()) ? master : narrow;
+    if (settings.moments == Storage::Narrow && element == wide &&
+        isMoment(what))
       element = moment;
     Value result = scope.mapping.lookup(value);
+    if (momentFormat(what) && element == wide) {
+      nn::Quantized kept = scope.moments.lookup(value);
+      if (!kept.payload)
+        return entry.emitOpError("result ")
+               << i << " is " << what
+               << ", which no nn.adamw or nn.sgd computes from the state of "
+                  "that name, expected what nn-add-optimizer makes";
+      results.push_back(kept.payload);
+      factors.emplace_back(factorState(what), kept.factors);
+      continue;
+    }
     // A step that does not count leaves what is balanced, too.
     if (scope.isFinite && isStep && what && what.size() == 2 &&
         what[0] == builder.getStringAttr("parameter") &&
@@ -1449,12 +1688,16 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
                                         builder.getI32Type());
       Value random = emit.make<nn::RandomOp>(bits, nn::Distribution::Bits, key,
                                              stream, /*sample_dim=*/false);
-      result = emit.make<nn::CastOp>(tensorType(result).clone(narrow), result,
-                                     random, /*saturate=*/false);
+      bool hasMaster = settings.masters == Masters::F16;
+      result = emit.make<nn::CastOp>(
+          tensorType(result).clone(hasMaster ? master : narrow), result, random,
+          /*saturate=*/hasMaster);
+      rounded[value] = result;
     }
     // A cast is of the op that gives the value.
     Operation *from = value.getDefiningOp() ? value.getDefiningOp() : end;
-    if (element == narrow || element == wide || element == moment)
+    if (element == narrow || element == wide || element == moment ||
+        element == master)
       result = as(result, element, from);
     if (scope.scale && what && what.size() == 2 &&
         what[0] == builder.getStringAttr("gradient")) {
@@ -1468,8 +1711,13 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
     resultAttributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr(
         nn::kResultAttr, builder.getStrArrayAttr({kind, name}))));
   };
-  for (auto [name, value] : updated)
-    addResult(kMasterKind, name.getValue(), scope.mapping.lookup(value));
+  for (auto [name, value] : updated) {
+    Value own = rounded.lookup(value);
+    addResult(kMasterKind, name.getValue(),
+              own ? own : scope.mapping.lookup(value));
+  }
+  for (auto [what, value] : factors)
+    addResult(kScalingKind, cast<StringAttr>(what[1]).getValue(), value);
   FailureOr<Value> history = endHistory(entry, arguments);
   if (failed(history))
     return failure();
@@ -1519,9 +1767,14 @@ LogicalResult Converter::convertInitializer(func::FuncOp init) {
       continue;
     StringRef name = known.getValue();
     drawn[name] = value;
-    if (parameters.lookup(name) != Mark::Wide)
-      results[i] = nn::CastOp::create(builder, value.getLoc(),
-                                      tensorType(value).clone(narrow), value);
+    if (parameters.lookup(name) == Mark::Wide)
+      continue;
+    // Of the master, where that is rounded.
+    nn::Emit emit(builder, value.getLoc());
+    if (settings.masters == Masters::F16)
+      drawn[name] = results[i] = emit.cast(value, master);
+    if (!quantized.contains(name))
+      results[i] = emit.cast(results[i], narrow);
   }
   for (auto [name, type] : masters) {
     Value value = drawn.lookup(name.getValue());
@@ -1639,15 +1892,32 @@ struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
     llvm::StringMap<Mark> marks;
     if (failed(markParameters(marks)))
       return signalPassFailure();
-    for (auto [name, value] :
-         {std::pair<StringRef, StringRef>{"gradients", gradients},
-          {"moments", moments}})
-      if (value != "f32" && value != "narrow") {
-        emitError(module.getLoc())
-            << "nn-apply-precision: option '" << name << "' is '" << value
-            << "', expected f32 or narrow";
-        return signalPassFailure();
-      }
+    auto find = [&](StringRef name, StringRef value,
+                    ArrayRef<StringRef> words) -> std::optional<size_t> {
+      const StringRef *it = llvm::find(words, value);
+      if (it != words.end())
+        return it - words.begin();
+      emitError(module.getLoc())
+          << "nn-apply-precision: option '" << name << "' is '" << value
+          << "', expected " << llvm::join(words.drop_back(), ", ") << " or "
+          << words.back();
+      return std::nullopt;
+    };
+    std::optional<size_t> gradientsAs = find("gradients", gradients,
+                                             {"f32", "narrow", "fp8"}),
+                          momentsAs = find("moments", moments,
+                                           {"f32", "narrow", "fp8"}),
+                          mastersAs =
+                              find("masters", masters, {"f32", "f16", "none"}),
+                          weightsAs =
+                              find("weights", weights, {"narrow", "quantized"});
+    if (!gradientsAs || !momentsAs || !mastersAs || !weightsAs)
+      return signalPassFailure();
+    llvm::StringSet<> quantized;
+    if (*weightsAs == 1 &&
+        failed(findQuantized(*found, static_cast<Masters>(*mastersAs), marks,
+                             quantized)))
+      return signalPassFailure();
     if (history < 1 || history > (1 << 20)) {
       emitError(module.getLoc())
           << "nn-apply-precision: option 'history' is " << int64_t(history)
@@ -1663,20 +1933,23 @@ struct NNApplyPrecision : sheaf::impl::NNApplyPrecisionBase<NNApplyPrecision> {
     }
     Settings settings{lossScale,
                       lossScaleWindow,
-                      gradients == "narrow",
-                      moments == "narrow",
-                      masters,
+                      static_cast<Storage>(*gradientsAs),
+                      static_cast<Storage>(*momentsAs),
+                      static_cast<Masters>(*mastersAs),
                       history,
                       once,
                       tokenParts,
                       tensorParts};
-    Converter converter(module, *found, settings, marks);
+    Converter converter(module, *found, settings, marks, quantized);
     if (failed(converter.run()))
       return signalPassFailure();
   }
 
 private:
   LogicalResult markParameters(llvm::StringMap<Mark> &marks);
+  LogicalResult findQuantized(const Recipe &found, Masters kept,
+                              const llvm::StringMap<Mark> &marks,
+                              llvm::StringSet<> &quantized);
 };
 } // namespace
 
@@ -1702,6 +1975,73 @@ static bool choosesExperts(Value value, bool isProduct, SymbolTable &symbols,
     return isa<nn::ReshapeOp, nn::TransposeOp>(user) &&
            choosesExperts(user->getResult(0), isProduct, symbols, seen);
   });
+}
+
+/// Whether `value`, a matrix or what is seen of one, is read by products of 8
+/// bits only, those in layers, beside the optimizer's update.
+static bool isReadInEightBits(Value value, bool isLayer, SymbolTable &symbols,
+                              llvm::SmallPtrSetImpl<void *> &seen) {
+  if (!seen.insert(value.getAsOpaquePointer()).second)
+    return true;
+  return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (auto call = dyn_cast<func::CallOp>(user)) {
+      auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+      return callee && !callee.isDeclaration() && callee.isPrivate() &&
+             isReadInEightBits(callee.getArgument(use.getOperandNumber()),
+                               /*isLayer=*/true, symbols, seen);
+    }
+    if (isa<nn::AdamWOp, nn::SGDOp>(user))
+      return !isLayer && use.getOperandNumber() == 0;
+    if (isView(user))
+      return isReadInEightBits(user->getResult(0), isLayer, symbols, seen);
+    if (auto einsum = dyn_cast<nn::EinsumOp>(user))
+      return isLayer && einsum.getInputs().size() == 2;
+    return isLayer && isa<nn::GroupedMatmulOp>(user) &&
+           use.getOperandNumber() == 1;
+  });
+}
+
+LogicalResult
+NNApplyPrecision::findQuantized(const Recipe &found, Masters kept,
+                                const llvm::StringMap<Mark> &marks,
+                                llvm::StringSet<> &quantized) {
+  ModuleOp module = getOperation();
+  if (!found.eightBit)
+    return emitError(module.getLoc())
+           << "nn-apply-precision: option 'weights' is 'quantized', and "
+           << "recipe=" << recipe << " has no products of 8 bits; expected one "
+           << "of fp8-tensor, fp8-block, fp8-delayed and mxfp8";
+  if (kept == Masters::None)
+    return emitError(module.getLoc())
+           << "nn-apply-precision: option 'weights' is 'quantized', which "
+              "leaves of a matrix its master, and option 'masters' is 'none'; "
+              "expected f32 or f16";
+  SymbolTable symbols(module);
+  llvm::StringSet<> others;
+  for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    if (!function.isPublic() || function.isDeclaration())
+      continue;
+    for (BlockArgument argument : function.getArguments()) {
+      auto param = function.getArgAttrOfType<nn::ParamAttr>(
+          argument.getArgNumber(), nn::kParamAttr);
+      if (!param || marks.lookup(param.getName().getValue()) != Mark::Matrix ||
+          elementOf(argument) != Float32Type::get(module.getContext()))
+        continue;
+      llvm::SmallPtrSet<void *, 8> seen;
+      (isReadInEightBits(argument, /*isLayer=*/false, symbols, seen) ? quantized
+                                                                     : others)
+          .insert(param.getName().getValue());
+    }
+  }
+  for (const auto &other : others)
+    quantized.erase(other.getKey());
+  if (quantized.empty())
+    return emitError(module.getLoc())
+           << "nn-apply-precision: option 'weights' is 'quantized', and there "
+              "is no matrix that layers read in 8 bits only; expected a model "
+              "with layers, or weights=narrow";
+  return success();
 }
 
 LogicalResult NNApplyPrecision::markParameters(llvm::StringMap<Mark> &marks) {

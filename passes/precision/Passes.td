@@ -57,8 +57,11 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
     a step in which a tensor was not finite, or zero, leaves its scale as it was.
 
     With `gradients=narrow` and `moments=narrow` accumulators and moments are of 16 bits; with
-    `masters=false` there is no f32 value of a parameter, and an update is rounded up or down
-    at random, with the probability of what is cut off.
+    `fp8` they have one factor a tensor and are f8E4M3FN, the second moment f16 (Peng et al.
+    2023). With `masters=f16` masters are f16, with `none` there are none: an update is rounded
+    up or down at random, with the probability of what is cut off. With `weights=quantized` a
+    matrix that is read by products of 8 bits only is nothing but its master (`nn.quantized`
+    beside `nn.param`); what products read is quantised from it at the head of the step.
 
     Parameters that a pattern of `keep` matches stay f32 with their products, as does a
     bias that balances experts. A function of a layer is written once for each list of types
@@ -96,11 +99,13 @@ def NNApplyPrecision : Pass<"nn-apply-precision", "::mlir::ModuleOp"> {
     Option<"lossScaleWindow", "loss-scale-window", "double", "2000",
       "fp16: steps without an overflow that double the scale">,
     Option<"gradients", "gradients", "std::string", "\"f32\"",
-      "In what gradients of parameters are added up: f32, or narrow">,
+      "In what gradients of parameters are added up: f32, narrow, or fp8">,
     Option<"moments", "moments", "std::string", "\"f32\"",
-      "In what the optimizer keeps its moments: f32, or narrow">,
-    Option<"masters", "masters", "bool", "true",
-      "Whether narrow parameters have f32 masters; without, an update is rounded up or down at random">,
+      "In what the optimizer keeps its moments: f32, narrow, or fp8">,
+    Option<"masters", "masters", "std::string", "\"f32\"",
+      "Masters of narrow parameters: f32, f16, or none; but for f32, an update is rounded up or down at random">,
+    Option<"weights", "weights", "std::string", "\"narrow\"",
+      "What is kept of matrices that are read in 8 bits only: narrow and a master, or quantized, the master alone">,
     Option<"history", "history", "int64_t", "1024",
       "fp8-delayed: of how many steps a scale is made">,
     Option<"once", "once", "bool", "false",

@@ -1,5 +1,6 @@
 //===- ApplyStrategy.cpp - Shard parameters, state and batch by a table ---===//
 
+#include "dialects/NN/Quantize.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Remarks.h"
 #include "passes/sharding/Passes.h"
@@ -40,6 +41,8 @@ struct Parameter {
   ValueSharding used, sharded;
   /// A user said where it lies: nothing is added but to what is its state.
   bool isWritten = false;
+  /// Layers read what is made of it, so that it lies where its state does.
+  bool isQuantized = false;
   /// Of each axis, the row that asked for it.
   SmallVector<std::pair<int, const StrategyRow *>> rows;
 };
@@ -421,6 +424,8 @@ private:
         continue;
       auto type = cast<RankedTensorType>(argument.getType());
       Parameter &entry = parameters[param.getName()];
+      entry.isQuantized = bool(
+          function.getArgAttr(argument.getArgNumber(), nn::kQuantizedAttr));
       entry.used = ValueSharding(type.getRank());
       dist::ShardingAttr given;
       if (auto known =
@@ -789,7 +794,8 @@ private:
 
   /// What a buffer of that kind has.
   const ValueSharding &shardingFor(const Parameter &parameter, StringRef kind) {
-    return kind == "parameter" && (zero < 3 || parameter.isWritten)
+    return kind == "parameter" &&
+                   (parameter.isWritten || (zero < 3 && !parameter.isQuantized))
                ? parameter.used
                : parameter.sharded;
   }
@@ -831,7 +837,7 @@ private:
               function.getArgAttrOfType<nn::ParamAttr>(i, nn::kParamAttr)) {
         sharding = shardingFor(parameters[param.getName()], "parameter");
         rows = parameters[param.getName()].rows;
-        zeroRow = zeroRows[2];
+        zeroRow = zeroRows[parameters[param.getName()].isQuantized ? 0 : 2];
       } else if (const Parameter *parameter =
                      find(function.getArgAttr(i, nn::kStateAttr), kind)) {
         sharding = shardingFor(*parameter, kind);
@@ -940,6 +946,24 @@ private:
       use->set(op);
   }
 
+  /// The parameter that an optimizer's op is given, or its master, in another
+  /// type or not.
+  const Parameter *updatedBy(func::FuncOp function, Value value) {
+    while (auto cast = value.getDefiningOp<nn::CastOp>())
+      value = cast.getInput();
+    auto argument = dyn_cast<BlockArgument>(value);
+    if (!argument || argument.getOwner() != &function.front())
+      return nullptr;
+    if (auto param = function.getArgAttrOfType<nn::ParamAttr>(
+            argument.getArgNumber(), nn::kParamAttr)) {
+      auto it = parameters.find(param.getName());
+      return it == parameters.end() ? nullptr : &it->second;
+    }
+    StringRef kind;
+    return find(function.getArgAttr(argument.getArgNumber(), nn::kStateAttr),
+                kind);
+  }
+
   /// The parameter that a value is the gradient of: the one with which some op
   /// reads it, or the one that a result of the function names.
   const Parameter *gradientOf(func::FuncOp function, Value value) {
@@ -953,6 +977,12 @@ private:
           return parameter;
         continue;
       }
+      // What is updated, or its master; moments may be of another type.
+      if (isa<nn::AdamWOp, nn::SGDOp>(use.getOwner()) &&
+          use.getOperandNumber() == 1)
+        if (const Parameter *parameter =
+                updatedBy(function, use.getOwner()->getOperand(0)))
+          return parameter;
       for (Value other : use.getOwner()->getOperands()) {
         auto argument = dyn_cast<BlockArgument>(other);
         if (!argument || argument.getOwner() != &function.front())
@@ -964,6 +994,79 @@ private:
       }
     }
     return nullptr;
+  }
+
+  /// Gathers what layers read of a sharded matrix, once or at each call. Behind
+  /// the matrix itself nothing whole is kept.
+  void gatherMade(OpBuilder &builder, BlockArgument matrix,
+                  const Parameter &parameter, bool keep, StringRef why) {
+    llvm::MapVector<Value, ValueSharding> made;
+    made.insert({matrix, parameter.used});
+    for (unsigned at = 0; at < made.size(); ++at) {
+      Value value = made.begin()[at].first;
+      SmallVector<OpOperand *> calls;
+      for (OpOperand &use : value.getUses()) {
+        Operation *user = use.getOwner();
+        auto role = user->getAttrOfType<StringAttr>(nn::kRoleAttr);
+        if (isa<func::CallOp>(user))
+          calls.push_back(&use);
+        else if (!isa<func::ReturnOp>(user) && !(role && role == "optimizer"))
+          appendMade(user, value, made);
+      }
+      if (calls.empty())
+        continue;
+      ValueSharding sharding = made.begin()[at].second;
+      if (!keep || value == matrix) {
+        for (OpOperand *use : calls) {
+          builder.setInsertionPoint(use->getOwner());
+          constrain(builder, *use, sharding, why);
+        }
+        continue;
+      }
+      builder.setInsertionPointAfterValue(value);
+      constrain(builder, *calls.front(), sharding, why);
+      Value whole = calls.front()->get();
+      whole.getDefiningOp()->setAttr(nn::kRoleAttr,
+                                     builder.getStringAttr("forward"));
+      for (OpOperand *use : calls)
+        use->set(whole);
+    }
+  }
+  /// Adds to `made` the results of an op that reads `value`, with the axes that
+  /// pass it.
+  void appendMade(Operation *user, Value value,
+                  llvm::MapVector<Value, ValueSharding> &made) {
+    ValueSharding sharding = made.lookup(value);
+    SmallVector<Node, 0> nodes;
+    appendNodes(user, symbols, nodes);
+    for (Node &node : nodes)
+      for (unsigned i = 0; i < node.numOperands; ++i) {
+        if (node.values[i] != value)
+          continue;
+        FactorShardings factors(node.rule.factors.size());
+        for (auto [dim, own] : llvm::enumerate(sharding.dims)) {
+          bool complete;
+          for (auto &[factor, part] : toFactors(
+                   mesh, node.rule, node.rule.operands[i][dim], own, complete))
+            if (complete && isShardable(node.rule.factors[factor], part))
+              factors[factor] = part;
+        }
+        for (unsigned r = node.numOperands; r < node.values.size(); ++r) {
+          Value result = node.values[r];
+          if (!result || made.contains(result))
+            continue;
+          ValueSharding next(
+              cast<RankedTensorType>(result.getType()).getRank());
+          for (auto [d, resultDim] : llvm::enumerate(node.factorsOf(r))) {
+            bool complete;
+            DimSharding dim =
+                fromFactors(mesh, node.rule, resultDim, factors, complete);
+            if (complete)
+              next.dims[d] = dim;
+          }
+          made.insert({result, next});
+        }
+      }
   }
 
   /// Whether gradients are in shards between microbatches.
@@ -1010,8 +1113,13 @@ private:
               because(1, "optimizer state is sharded, so is the gradient")));
       op->setAttr(nn::kRoleAttr, builder.getStringAttr("weight_gradient"));
       value.replaceAllUsesExcept(op, op);
-      auto loop = value.getDefiningOp<nn::MicrobatchesOp>();
-      if (!loop)
+      // In fewer bits, with a factor or without, it is widened behind the loop.
+      Value sum = value;
+      while (isa_and_nonnull<nn::CastOp, nn::MulOp>(sum.getDefiningOp()))
+        sum = sum.getDefiningOp()->getOperand(0);
+      auto loop = sum.getDefiningOp<nn::MicrobatchesOp>();
+      if (!loop || cast<RankedTensorType>(sum.getType()).getShape() !=
+                       cast<RankedTensorType>(value.getType()).getShape())
         continue;
       Block &body = loop.getBody().front();
       SmallVector<Attribute> &list = accumulators[loop];
@@ -1020,7 +1128,7 @@ private:
           list.push_back(mesh.print(ValueSharding(
               cast<RankedTensorType>(argument.getType()).getRank())));
       unsigned i =
-          1 + loop.getSliced().size() + cast<OpResult>(value).getResultNumber();
+          1 + loop.getSliced().size() + cast<OpResult>(sum).getResultNumber();
       BlockArgument accumulator = body.getArgument(i);
       const ValueSharding &kept =
           keepsShards() ? parameter->sharded : parameter->used;
@@ -1031,10 +1139,16 @@ private:
         texts[i] = text;
       if (!keepsShards())
         continue;
-      for (OpOperand &use : llvm::make_early_inc_range(accumulator.getUses()))
+      SmallVector<Value> widened{accumulator};
+      for (unsigned at = 0; at < widened.size(); ++at)
+        for (Operation *user : widened[at].getUsers())
+          if (isa<nn::CastOp, nn::MulOp>(user) &&
+              user->getOperand(0) == widened[at])
+            widened.push_back(user->getResult(0));
+      Value last = widened.back();
+      for (OpOperand &use : llvm::make_early_inc_range(last.getUses()))
         for (OpOperand &other : use.getOwner()->getOpOperands())
-          if (other.get() != accumulator &&
-              other.get().getType() == accumulator.getType()) {
+          if (other.get() != last && other.get().getType() == last.getType()) {
             // As soon as it is there, so that no whole one waits.
             if (other.get().getDefiningOp())
               builder.setInsertionPointAfterValue(other.get());
@@ -1070,8 +1184,7 @@ private:
     }
 
     // Parameters in shards are gathered for each use, but for the optimizer's.
-    if (zero < 3)
-      return;
+    bool keep = zero < 3 || options.zero3Gathers == "keep";
     for (BlockArgument argument : function.getArguments()) {
       auto param = function.getArgAttrOfType<nn::ParamAttr>(
           argument.getArgNumber(), nn::kParamAttr);
@@ -1080,7 +1193,17 @@ private:
       const Parameter &parameter = parameters[param.getName()];
       if (parameter.used == parameter.sharded || parameter.isWritten)
         continue;
-      bool keep = options.zero3Gathers == "keep";
+      if (parameter.isQuantized) {
+        gatherMade(builder, argument, parameter, keep,
+                   because(std::min(zero, 3),
+                           keep ? "what layers read of a sharded matrix is "
+                                  "gathered once a step"
+                                : "what layers read of a sharded matrix is "
+                                  "gathered for use"));
+        continue;
+      }
+      if (zero < 3)
+        continue;
       Value kept;
       for (OpOperand &use : llvm::make_early_inc_range(argument.getUses())) {
         auto role = use.getOwner()->getAttrOfType<StringAttr>(nn::kRoleAttr);

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, bufferKinds> kinds = {
 constexpr std::array<std::string_view, 5> roles = {"", "tokens", "targets",
                                                    "positions", "documents"};
 
-constexpr std::array<const char *, 4> arenaKinds = {"gradients", "activations",
-                                                    "temporaries", "unused"};
+constexpr std::array<const char *, 5> arenaKinds = {
+    "weights", "gradients", "activations", "temporaries", "unused"};
 
 /// Largest value of a size in a manifest, in bytes or elements: far beyond any
 /// machine, and sums of many of them fit 64 bits.
@@ -382,10 +382,13 @@ EntryInfo parseEntry(const std::string &name, const Json &json,
     Object kinds(*arena, fmt::format("\"arena\" of {}", object.where));
     int64_t sum = 0;
     for (const char *kind : arenaKinds) {
+      // Not every step makes payloads of its parameters.
+      if (kind == arenaKinds[0] && !kinds.find(kind))
+        continue;
       entry.arena.emplace_back(kind, kinds.integer(kind, 0, largest));
       sum += entry.arena.back().second;
     }
-    if (sum != entry.arenaBytes || arena->size() != arenaKinds.size())
+    if (sum != entry.arenaBytes || arena->size() != entry.arena.size())
       fail("manifest: \"arena\" of {} has {} bytes in {} kinds; expected the "
            "{} of "
            "\"arena_bytes\" as {}",
@@ -497,9 +500,9 @@ std::string_view sheaf::kindName(BufferKind kind) {
 std::vector<std::pair<std::string, int64_t>>
 sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
   std::vector<std::pair<std::string, int64_t>> sums = {
-      {"parameters", 0},  {"gradients", 0},   {"optimizer state", 0},
-      {"activations", 0}, {"temporaries", 0}, {"unused", 0},
-      {"batch", 0},       {"other", 0}};
+      {"parameters", 0},      {"weights", 0},     {"gradients", 0},
+      {"optimizer state", 0}, {"activations", 0}, {"temporaries", 0},
+      {"unused", 0},          {"batch", 0},       {"other", 0}};
   auto add = [&](std::string_view kind, int64_t bytes) {
     for (auto &[name, sum] : sums)
       if (name == kind)
@@ -547,6 +550,9 @@ sheaf::memoryOf(const Manifest &manifest, const EntryInfo &entry) {
     add(kind, bytes);
   if (entry.arena.empty())
     add("temporaries", entry.arenaBytes);
+  std::erase_if(sums, [](const auto &sum) {
+    return sum.first == "weights" && sum.second == 0;
+  });
   return sums;
 }
 

@@ -11,6 +11,8 @@ On the license texts that every Debian machine has:
 - gradients of 256 microbatches are those of one batch to 1e-5 of their norm, in f32 and in bf16,
   and not where they are added up in bf16;
 - bytes per parameter are those of the recipe's row, from the memory plan, ZeRO divides the right ones;
+  the rows of DeepSeek-V3 (13 bytes) and FP8-LM (7) are there, learn as f32 does, give on several
+  ranks what one gives, and go on from a checkpoint to the bit;
 - recomputing gives the losses of keeping, to the bit; two steps at a large learning rate use the
   weights of the step before;
 - weights that are saved are the masters, and come back.
@@ -21,6 +23,7 @@ With SHEAF_FULL=1 in the environment both models, all recipes and meshes; withou
 import glob
 import json
 import os
+import shutil
 import sys
 
 import numpy as np
@@ -40,6 +43,8 @@ STEPS, LAST = 500, 50
 MESHES = ["dp=2 --zero=3 --microbatches=2", "tp=2 --sequence-parallel",
           "pp=2 --pipeline=1f1b --microbatches=4", "pp=2 --pipeline=zb-h1 --microbatches=4",
           "dp=2,tp=2 --zero=1 --recompute=full", "cp=2 --context=ring", "dp=3 --zero=2"]
+# Of what is kept in 8 bits: the first without SHEAF_FULL.
+KEPT_MESHES = ["dp=2 --zero=1 --microbatches=2", *MESHES]
 # What is run without SHEAF_FULL.
 FEW_TRAINED = [("llama", "bf16"), ("llama", "fp8-block")]
 FEW_MESHES = [("llama", "bf16", 0), ("gpt", "fp16", 4), ("llama", "fp8-tensor", 1),
@@ -65,6 +70,12 @@ def losses(rows):
     return [row["loss"] for row in rows]
 
 
+# What is kept in 8 bits, as two papers have it.
+DEEPSEEK = ["--precision=fp8-block", "--weights=quantized", "--moments=narrow"]
+FP8_LM = ["--precision=fp8-tensor", "--weights=quantized", "--masters=f16", "--moments=fp8",
+          "--gradients=fp8"]
+
+
 def learns_as_f32(session, model, recipes):
     options = ["--lr=1e-3", "--warmup=50"]
     base = losses(train(session, session.compile(f"{model}.mlir", "f32.sheaf", *options), STEPS))
@@ -80,9 +91,10 @@ def learns_as_f32(session, model, recipes):
                       f"{own:.5f}, f32 {mean:.5f}, {100 * (own / mean - 1):+.3f}%")
 
 
-def ranks_equal_one(session, model, recipe, mesh):
+def ranks_equal_one(session, model, recipe, mesh, *kept):
     axes, *more = mesh.split()
-    options = [f"--precision={recipe}", "--lr=1e-3"]
+    options = [f"--precision={recipe}", "--lr=1e-3", *kept]
+    recipe = " ".join([recipe, *kept])
     one = losses(train(session, session.compile(f"{model}.mlir", "one.sheaf", *options), 20))
     artifact = session.compile(f"{model}.mlir", "mesh.sheaf", f"--mesh={axes}", *more, *options)
     rows = losses(train(session, artifact, 20))
@@ -256,6 +268,34 @@ def layers_differ(session):
                   f"{backward.count('nn.einsum')} others")
 
 
+def reference_has_options(session):
+    """What --verify compiles a reference with: all that was said of the recipe."""
+    folder = session.path("beside")
+    os.makedirs(folder)
+    shutil.copy(session.tool("sheaf-run"), folder)
+    with open(os.path.join(folder, "sheaf-compile"), "w", encoding="utf-8") as file:
+        file.write(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{folder}/said'\n"
+                   f"exec '{session.tool('sheaf-compile')}' \"$@\"\n")
+    os.chmod(file.name, 0o755)
+    for options in (["--precision=fp16", "--loss-scale=1024", "--loss-scale-window=50",
+                     "--keep-f32=*mlp*,*ln_f*"],
+                    ["--precision=fp8-delayed", "--amax-history=7", "--moments=narrow"],
+                    ["--precision=fp8-tensor", "--gradients=fp8", "--moments=fp8",
+                     "--masters=f16", "--weights=quantized"]):
+        artifact = session.compile("gpt.mlir", "said.sheaf", *options)
+        status, out, err = session.try_command(
+            [os.path.join(folder, "sheaf-run"), artifact, "--verify", "--threads=1"])
+        with open(os.path.join(folder, "said"), encoding="utf-8") as file:
+            said = file.read().split()
+        wanted = [word for option in options for word in (
+            [f"--keep-f32={name}" for name in option.split("=")[1].split(",")]
+            if option.startswith("--keep-f32") else [option])]
+        session.check(f"--verify of {' '.join(options)}: the reference is compiled with it",
+                      status == 0 and sorted(wanted) == sorted(
+                          word for word in said if word.startswith("--") and word != "--reference"),
+                      f"{said} {'' if status == 0 else (out + err)[-400:]}")
+
+
 def bytes_fit(session):
     rows = [  # options, bytes of parameter, gradients, master, moment1, moment2
         ([], [2, 4, 4, 4, 4]),
@@ -276,6 +316,54 @@ def bytes_fit(session):
         session.check(f"bf16 {' '.join(options)}: bytes per parameter",
                       all(abs(a - b) <= 0.02 * b for a, b in zip(own, expected)),
                       " ".join(f"{kind} {value:.3f}" for kind, value in zip(kinds, own)))
+
+
+def kept_bytes_fit(session):
+    """The rows of DeepSeek-V3 and FP8-LM, on a model that is nearly all matrices of layers."""
+    session.run("sheaf-model", "gpt", "--layers=4", "--hidden=256", "--heads=4", "--vocab=64",
+                "--seq=16", "--batch=4", "-o", session.path("tall.mlir"))
+    kinds = ["weights", "gradients", "master", "moment1", "moment2"]
+    rows = [  # the bytes, and those of what is kept as in bf16
+        (DEEPSEEK, [1, 4, 4, 2, 2], 13), (FP8_LM, [1, 1, 2, 1, 2], 7),
+        ([*DEEPSEEK, "--mesh=dp=4", "--zero=1"], [1, 4, 1, .5, .5], 7),
+        ([*DEEPSEEK, "--mesh=dp=4", "--zero=2"], [1, 1, 1, .5, .5], 4),
+        ([*FP8_LM, "--mesh=dp=4", "--zero=2"], [1, .25, .5, .25, .5], 2.5)]
+    for options, expected, whole in rows:
+        found = json.loads(session.run(
+            "sheaf-compile", session.path("tall.mlir"), "--microbatches=2", *options,
+            "--explain=json"))["bytes_per_parameter"]
+        own = [found.get(kind, 0) for kind in kinds]
+        # Embedding, norms and biases have no payload and bf16 copies: 0.6% of them.
+        session.check(f"{' '.join(options)}: bytes per parameter",
+                      all(abs(a - b) <= 0.03 * b for a, b in zip(own, expected))
+                      and found.get("parameter", 0) <= 0.03
+                      and abs(found["all"] - whole) <= 0.03 * whole,
+                      " ".join(f"{kind} {value:.3f}" for kind, value in
+                               [*zip(kinds, own), ("in all", found["all"])]))
+
+
+def kept_state_learns(session, kept, bound):
+    """Losses near those of the recipe, the same from a checkpoint, and on two ranks."""
+    recipe = kept[0].split("=")[1]
+    options = [*kept, "--lr=1e-3"]
+    base = losses(train(session, session.compile("llama.mlir", "base.sheaf", f"--precision={recipe}",
+                                                 "--lr=1e-3"), 20))
+    artifact = session.compile("llama.mlir", "kept.sheaf", *options, "--mesh=dp=2", "--zero=1")
+    rows = losses(train(session, artifact, 20))
+    worst = max(abs(a / b - 1) for a, b in zip(rows, base))
+    session.check(f"{' '.join(kept)}: 20 losses near those of {recipe}",
+                  0 < worst <= bound and rows[-1] < 0.95 * rows[0],
+                  f"differ by {worst:.1e}, {rows[0]:.4f} -> {rows[-1]:.4f}")
+    folder = session.path(f"kept-{recipe}")
+    train(session, artifact, 8, f"--checkpoint={folder}", "--checkpoint-every=8")
+    log = session.path("again.jsonl")
+    session.run("sheaf-run", artifact, f"--data={session.path('text.bin')}", "--token-type=u8",
+                "--order=random", "--steps=20", "--seed=1", "--quiet", "--threads=1",
+                f"--checkpoint={folder}", "--resume", f"--log={log}")
+    with open(log, encoding="utf-8") as file:
+        again = losses(json.loads(line) for line in file)
+    session.check(f"{' '.join(kept)}: a resumed run goes on to the bit", again == rows[8:],
+                  f"{again[-1]} and {rows[-1]}")
 
 
 def scales_are_delayed(session):
@@ -320,10 +408,11 @@ def same_to_the_bit(session, recipe):
                       kept == again, f"{kept[-1]} and {again[-1]}")
 
 
-def weights_are_fresh(session, recipe):
+def weights_are_fresh(session, recipe, *kept):
     """The loss in front of the second step is that of the weights that the first one left."""
     artifact = session.compile("llama.mlir", "fast.sheaf", f"--precision={recipe}", "--lr=0.3",
-                               "--clip=0")
+                               "--clip=0", *kept)
+    recipe = " ".join([recipe, *kept])
     saved = session.path("saved.safetensors")
     with open(session.path("text.bin"), "rb") as source:
         once = source.read(8 * 64)  # Each step has the same batch.
@@ -339,6 +428,10 @@ def weights_are_fresh(session, recipe):
                   f"loss {first[0]:.4f}, then {first[1]:.4f}, from the file {again[0]:.4f}")
     masters = safetensors.read(saved)
     values = masters["model.layers.0.mlp.up_proj.weight"]
+    if "--masters=f16" in kept:
+        session.check(f"{recipe}: weights in files are the masters, in f16",
+                      all(value.dtype == np.float16 for value in masters.values()))
+        return
     session.check(f"{recipe}: weights in files are the masters, in f32",
                   values.dtype == np.float32
                   and np.any(values.view(np.uint32) & 0xffff))
@@ -349,7 +442,15 @@ def body(session, _):
     write_text(session)
     for name, options in MODELS.items():
         session.run("sheaf-model", *options, "-o", session.path(f"{name}.mlir"))
+    reference_has_options(session)
     bytes_fit(session)
+    kept_bytes_fit(session)
+    for kept, bound in ((DEEPSEEK, 5e-3), (FP8_LM, 2e-2)):
+        kept_state_learns(session, kept, bound)
+        recipe, *more = [kept[0].split("=")[1], *kept[1:]]
+        weights_are_fresh(session, recipe, *more)
+        for mesh in KEPT_MESHES if full else KEPT_MESHES[:1]:
+            ranks_equal_one(session, "llama", recipe, mesh, *more)
     microbatches_add_up(session)
     overflow_is_left_out(session)
     scales_are_delayed(session)

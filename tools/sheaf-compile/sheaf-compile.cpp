@@ -86,18 +86,25 @@ static cl::opt<int64_t> amaxHistory(
     cl::value_desc("N"), cl::init(1024), cl::cat(category));
 static cl::opt<std::string> gradientType(
     "gradients",
-    cl::desc("--precision: gradients are added up in f32 (default) or narrow"),
-    cl::init("f32"), cl::value_desc("f32|narrow"), cl::cat(category));
+    cl::desc("--precision: gradients are added up in f32 (default), narrow, or "
+             "fp8 with a factor"),
+    cl::init("f32"), cl::value_desc("f32|narrow|fp8"), cl::cat(category));
 static cl::opt<std::string> momentType(
     "moments",
-    cl::desc("--precision: the optimizer's moments are f32 (default) or "
-             "narrow"),
-    cl::init("f32"), cl::value_desc("f32|narrow"), cl::cat(category));
+    cl::desc("--precision: the optimizer's moments are f32 (default), narrow, "
+             "or fp8 and for squares f16, with factors"),
+    cl::init("f32"), cl::value_desc("f32|narrow|fp8"), cl::cat(category));
 static cl::opt<std::string> masterType(
     "masters",
-    cl::desc("--precision: parameters have masters of f32 (default), or none; "
-             "updates are then rounded up or down at random"),
-    cl::init("f32"), cl::value_desc("f32|none"), cl::cat(category));
+    cl::desc("--precision: parameters have masters of f32 (default), f16, or "
+             "none; but for f32, updates are rounded up or down at random"),
+    cl::init("f32"), cl::value_desc("f32|f16|none"), cl::cat(category));
+static cl::opt<std::string> weightType(
+    "weights",
+    cl::desc("8-bit --precision: a matrix that is read in 8 bits only is kept "
+             "narrow, beside its master (default), or quantized, made of the "
+             "master once a step"),
+    cl::init("narrow"), cl::value_desc("narrow|quantized"), cl::cat(category));
 static cl::list<std::string> keepF32(
     "keep-f32",
     cl::desc("Parameters that --precision leaves in f32, with their products: "
@@ -477,12 +484,18 @@ int main(int argc, char **argv) {
   if (keepF32.getNumOccurrences() && recipe->isF32())
     return fail("--keep-f32 names parameters that --precision shall leave "
                 "alone, expected --precision, too");
-  for (auto [option, other] : {std::pair{&gradientType, "narrow"},
-                               {&momentType, "narrow"},
-                               {&masterType, "none"}}) {
-    if (*option != "f32" && *option != other)
+  using Words = llvm::SmallVector<llvm::StringRef>;
+  for (const auto &[option, words] :
+       {std::pair<cl::opt<std::string> *, Words>{&gradientType,
+                                                 {"f32", "narrow", "fp8"}},
+        {&momentType, {"f32", "narrow", "fp8"}},
+        {&masterType, {"f32", "f16", "none"}},
+        {&weightType, {"narrow", "quantized"}}}) {
+    if (!llvm::is_contained(words, llvm::StringRef(*option)))
       return fail("unknown --" + llvm::Twine(option->ArgStr) + "=" + *option +
-                  ", expected f32 or " + other);
+                  ", expected " +
+                  llvm::join(llvm::ArrayRef(words).drop_back(), ", ") + " or " +
+                  words.back());
     if (option->getNumOccurrences() && recipe->isF32())
       return fail("--" + llvm::Twine(option->ArgStr) +
                   " is about what --precision makes narrow, expected "
@@ -498,7 +511,15 @@ int main(int argc, char **argv) {
   options.amaxHistory = amaxHistory;
   options.gradients = gradientType;
   options.moments = momentType;
-  options.masters = masterType == "f32";
+  options.masters = masterType;
+  options.weights = weightType;
+  if (weightType == "quantized" && !recipe->eightBit)
+    return fail("--weights=quantized is of recipes with products of 8 bits, "
+                "expected --precision=fp8-tensor, fp8-block, fp8-delayed or "
+                "mxfp8");
+  if (weightType == "quantized" && masterType == "none")
+    return fail("--weights=quantized leaves of a matrix its master, expected "
+                "--masters=f32 or f16");
   for (cl::opt<double> *option : {&lossScale, &lossScaleWindow}) {
     if (option->getNumOccurrences() && !recipe->scalesLoss)
       return fail("--" + llvm::Twine(option->ArgStr) +
@@ -519,7 +540,8 @@ int main(int argc, char **argv) {
   for (cl::opt<double> *option : {&lossScale, &lossScaleWindow})
     if (option->getNumOccurrences())
       note(option->ArgStr, number(*option));
-  for (cl::opt<std::string> *option : {&gradientType, &momentType, &masterType})
+  for (cl::opt<std::string> *option :
+       {&gradientType, &momentType, &masterType, &weightType})
     if (option->getNumOccurrences())
       note(option->ArgStr, *option);
   if (amaxHistory.getNumOccurrences())

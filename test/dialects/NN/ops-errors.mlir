@@ -1293,7 +1293,7 @@ func.func @f(%k: tensor<4xi32>, %s: tensor<i32>) {
 
 // Payloads and factors.
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'nn.quantize' op attribute 'format' failed to satisfy constraint: f8E4M3FN or f8E5M2 (f4E2M1FN, of which two lie in a byte, cannot be stored)}}
+  // expected-error @+1 {{'nn.quantize' op attribute 'format' failed to satisfy constraint: f8E4M3FN, f8E5M2 or f16 (f4E2M1FN, of which two lie in a byte, cannot be stored)}}
   %q, %s = nn.quantize %x to f4E2M1FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>)
   return
 }
@@ -1301,7 +1301,7 @@ func.func @f(%x: tensor<4x8xf32>) {
 // -----
 
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'nn.quantize' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f8E4M3FN or f8E5M2, but got 'tensor<4x8xf4E2M1FN>'}}
+  // expected-error @+1 {{'nn.quantize' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f8E4M3FN, f8E5M2 or f16, but got 'tensor<4x8xf4E2M1FN>'}}
   %q, %s = nn.quantize %x to f8E4M3FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf4E2M1FN>, tensor<4x1xf32>)
   return
 }

@@ -3,11 +3,15 @@
 // RUN: not sheaf-opt %s --split-input-file "--nn-apply-precision=recipe=bf16 keep=gate" 2>&1 | FileCheck %s --check-prefix=KEEP
 // RUN: not sheaf-opt %s --split-input-file "--nn-apply-precision=recipe=fp16 loss-scale=0.5" 2>&1 | FileCheck %s --check-prefix=SCALE
 // RUN: not sheaf-opt %s --split-input-file "--nn-apply-precision=recipe=bf16 keep=[" 2>&1 | FileCheck %s --check-prefix=PATTERN
+// RUN: not sheaf-opt %s --split-input-file --nn-apply-precision=recipe=fp16 2>&1 | FileCheck %s --check-prefix=NORM
 
 // RECIPE: error: nn-apply-precision: option 'recipe' is 'fp4', expected fp32, bf16
 // KEEP: error: nn-apply-precision: option 'keep' has 'gate', which matches the name of no parameter
 // SCALE: error: nn-apply-precision: option 'loss-scale' is 5.000000e-01, expected a finite number of at least 1
 // PATTERN: error: nn-apply-precision: option 'keep' has the pattern '[': invalid glob pattern
+// A norm that is not there, and one that the optimizer does not compute.
+// NORM: error: 'func.func' op has no result ["result", "grad_norm"] that the optimizer computes, by which a step of a scaled loss counts or not; run nn-accumulate and nn-add-optimizer before
+// NORM: error: 'func.func' op has no result ["result", "grad_norm"] that the optimizer computes
 module {
   func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>}) -> tensor<4xf32> {
     return %w : tensor<4xf32>
@@ -76,4 +80,32 @@ func.func @logits(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], i
 func.func @init(%key: tensor<4xi32> {nn.rng}) -> (tensor<4xf32> {nn.result = ["parameter", 3]}) {
   %c = nn.constant dense<1.0> : tensor<4xf32>
   return %c : tensor<4xf32>
+}
+
+// -----
+
+func.func @step(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>},
+                %m: tensor<4xf32> {nn.state = ["momentum", "w"]}, %lr: tensor<f32> {nn.scalar = "lr"})
+    -> (tensor<f32> {nn.result = ["result", "loss"]}, tensor<4xf32> {nn.result = ["parameter", "w"]},
+        tensor<4xf32> {nn.result = ["momentum", "w"]}) {
+  %g = nn.mul %w, %w {nn.role = "weight_gradient"} : tensor<4xf32>
+  %norm = nn.reduce sum_of_squares %g dims [0] {nn.role = "optimizer"} : (tensor<4xf32>) -> tensor<f32>
+  %new, %next = nn.sgd %w, %g, %m lr %lr momentum %lr decay %lr grad_scale %lr {nn.role = "optimizer"}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+    -> (tensor<4xf32>, tensor<4xf32>)
+  return %norm, %new, %next : tensor<f32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @step(%w: tensor<4xf32> {nn.param = #nn.param<"w", axes = [embed], init = constant(1)>},
+                %m: tensor<4xf32> {nn.state = ["momentum", "w"]}, %lr: tensor<f32> {nn.scalar = "lr"})
+    -> (tensor<f32> {nn.result = ["result", "grad_norm"]}, tensor<4xf32> {nn.result = ["parameter", "w"]},
+        tensor<4xf32> {nn.result = ["momentum", "w"]}) {
+  %g = nn.mul %w, %w {nn.role = "weight_gradient"} : tensor<4xf32>
+  %norm = nn.reduce sum_of_squares %g dims [0] : (tensor<4xf32>) -> tensor<f32>
+  %new, %next = nn.sgd %w, %g, %m lr %lr momentum %lr decay %lr grad_scale %lr {nn.role = "optimizer"}
+    : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>)
+    -> (tensor<4xf32>, tensor<4xf32>)
+  return %norm, %new, %next : tensor<f32>, tensor<4xf32>, tensor<4xf32>
 }

@@ -1,4 +1,4 @@
-// RUN: sheaf-opt %s "--nn-apply-precision=recipe=bf16 gradients=narrow moments=narrow masters=false" | FileCheck %s
+// RUN: sheaf-opt %s "--nn-apply-precision=recipe=bf16 gradients=narrow moments=narrow masters=none" | FileCheck %s
 
 // Moments are narrow, there is no master, and the update is rounded by random bits, for which the
 // step gets a key where it has none.
