@@ -95,7 +95,7 @@ static int64_t largestLiveSum(ArrayRef<Lifetime> lifetimes, int positions,
 /// What a buffer holds, by the roles of the ops that write and read it.
 static StringRef kindOf(BufferOp buffer) {
   bool fromForward = false, fromGradient = false, fromOptimizer = false,
-       toOptimizer = false, toGradient = false;
+       toOptimizer = false, toGradient = false, isSummed = false, isCut = false;
   SmallVector<Value> views{buffer.getResult()};
   while (!views.empty()) {
     Value view = views.pop_back_val();
@@ -113,6 +113,7 @@ static StringRef kindOf(BufferOp buffer) {
         continue;
       if (llvm::is_contained(access.getWritten(), view)) {
         fromForward |= role == "forward";
+        isSummed |= !isa<func::FuncOp>(user->getParentOp());
         fromGradient |= role == "input_gradient" || role == "weight_gradient";
         fromOptimizer |= role == "optimizer";
       }
@@ -123,9 +124,13 @@ static StringRef kindOf(BufferOp buffer) {
                        (role == "weight_gradient" && isa<CollectiveOp>(user) &&
                         isa<func::FuncOp>(user->getParentOp()));
         toGradient |= role == "input_gradient" || role == "weight_gradient";
+        isCut |=
+            role == "weight_gradient" && isa<func::FuncOp>(user->getParentOp());
       }
     }
   }
+  // Of a sum over microbatches a shard may be what it reads.
+  toOptimizer |= isSummed && isCut && fromGradient;
   // The optimizer may write what it makes of a gradient in its place.
   return toOptimizer && (fromGradient || !fromOptimizer) ? "gradients"
          : fromForward && toGradient                     ? "activations"

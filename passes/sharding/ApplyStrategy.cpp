@@ -1105,21 +1105,26 @@ private:
     });
     llvm::DenseMap<Operation *, SmallVector<Attribute>> accumulators, reasons;
     for (auto [value, parameter] : gradients) {
-      builder.setInsertionPointAfterValue(value);
-      auto op = dist::ConstraintOp::create(
-          builder, value.getLoc(), value.getType(), value,
-          mesh.print(parameter->sharded),
-          builder.getStringAttr(
-              because(1, "optimizer state is sharded, so is the gradient")));
-      op->setAttr(nn::kRoleAttr, builder.getStringAttr("weight_gradient"));
-      value.replaceAllUsesExcept(op, op);
-      // In fewer bits, with a factor or without, it is widened behind the loop.
+      // In fewer bits, with a factor or without, it is widened behind the loop:
+      // shards are.
       Value sum = value;
       while (isa_and_nonnull<nn::CastOp, nn::MulOp>(sum.getDefiningOp()))
         sum = sum.getDefiningOp()->getOperand(0);
       auto loop = sum.getDefiningOp<nn::MicrobatchesOp>();
       if (!loop || cast<RankedTensorType>(sum.getType()).getShape() !=
-                       cast<RankedTensorType>(value.getType()).getShape())
+                       cast<RankedTensorType>(value.getType()).getShape()) {
+        loop = nullptr;
+        sum = value;
+      }
+      builder.setInsertionPointAfterValue(sum);
+      auto op = dist::ConstraintOp::create(
+          builder, sum.getLoc(), sum.getType(), sum,
+          mesh.print(parameter->sharded),
+          builder.getStringAttr(
+              because(1, "optimizer state is sharded, so is the gradient")));
+      op->setAttr(nn::kRoleAttr, builder.getStringAttr("weight_gradient"));
+      sum.replaceAllUsesExcept(op, op);
+      if (!loop)
         continue;
       Block &body = loop.getBody().front();
       SmallVector<Attribute> &list = accumulators[loop];

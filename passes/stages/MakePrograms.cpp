@@ -53,7 +53,13 @@ std::string bufferOf(Attribute attr) {
   auto pair = dyn_cast_or_null<ArrayAttr>(attr);
   if (!pair || pair.size() != 2 || !isa<StringAttr>(pair[1]))
     return "";
-  return cast<StringAttr>(pair[1]).str();
+  StringRef name = cast<StringAttr>(pair[1]).getValue();
+  // The factor of a moment is where that is.
+  auto [kind, parameter] = name.split(':');
+  if (pair[0] == StringAttr::get(pair.getContext(), "scaling") &&
+      llvm::is_contained({"moment1", "moment2", "momentum"}, kind))
+    name = parameter;
+  return name.str();
 }
 
 /// The parameter that an argument is, or belongs to.
