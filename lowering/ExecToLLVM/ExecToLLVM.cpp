@@ -109,7 +109,8 @@ private:
                                  ArrayRef<int64_t> strides, int64_t cut,
                                  int64_t join, int64_t peer,
                                  std::optional<ArrayRef<int64_t>> targets,
-                                 int64_t blocks = 0, int64_t width = 0);
+                                 int64_t channel = 0, int64_t blocks = 0,
+                                 int64_t width = 0);
   /// A constant struct; `fields` builds its fields in order.
   int32_t addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
                     function_ref<SmallVector<Value>(OpBuilder &)> fields);
@@ -463,7 +464,7 @@ FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
       op, key, type, op.getAboutAttr(), static_cast<int32_t>(op.getKind()),
       static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
       op.getSizes(), op.getStrides(), op.getCut(), op.getJoin(), op.getRoot(),
-      op.getTargets(), blocks, width);
+      op.getTargets(), op.getChannel(), blocks, width);
 }
 
 FailureOr<int32_t> Descriptions::pair(StartOp op) {
@@ -480,7 +481,8 @@ FailureOr<int32_t> Descriptions::addTransfer(
     Operation *op, StringRef key, MemRefType type, DictionaryAttr about,
     int32_t kind, int32_t reduction, ArrayRef<int64_t> axisSizes,
     ArrayRef<int64_t> axisStrides, int64_t cut, int64_t join, int64_t peer,
-    std::optional<ArrayRef<int64_t>> targets, int64_t blocks, int64_t width) {
+    std::optional<ArrayRef<int64_t>> targets, int64_t channel, int64_t blocks,
+    int64_t width) {
   FailureOr<SheafType> element = transferType(op, type.getElementType());
   if (failed(element))
     return failure();
@@ -519,8 +521,8 @@ FailureOr<int32_t> Descriptions::addTransfer(
         auto add = [&](Type type, int64_t number) {
           values.push_back(LLVM::ConstantOp::create(b, loc, type, number));
         };
-        for (int32_t number :
-             {kind, reduction, static_cast<int32_t>(*element), id, axes, 0})
+        for (int32_t number : {kind, reduction, static_cast<int32_t>(*element),
+                               id, axes, static_cast<int32_t>(channel)})
           add(i32, number);
         for (int64_t number : llvm::concat<int64_t>(sizes, strides))
           add(i64, number);

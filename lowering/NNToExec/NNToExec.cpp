@@ -983,12 +983,12 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
     SmallVector<Value> read;
     for (Value operand : transfer->getOperands())
       read.push_back(lookup(operand));
-    CollectiveOp::create(builder, op->getLoc(), transfer.getKindAttr(),
-                         transfer.getReductionAttr(), read,
-                         destination(transfer), transfer.getSizesAttr(),
-                         transfer.getStridesAttr(), transfer.getCutAttr(),
-                         transfer.getJoinAttr(), transfer.getRootAttr(),
-                         transfer.getTargetsAttr(), transfer.getAboutAttr());
+    CollectiveOp::create(
+        builder, op->getLoc(), transfer.getKindAttr(),
+        transfer.getReductionAttr(), read, destination(transfer),
+        transfer.getSizesAttr(), transfer.getStridesAttr(),
+        transfer.getCutAttr(), transfer.getJoinAttr(), transfer.getRootAttr(),
+        IntegerAttr(), transfer.getTargetsAttr(), transfer.getAboutAttr());
     return success();
   }
   if (isa<SendOp, WaitSendOp, ReceiveOp, WaitReceiveOp>(op)) {

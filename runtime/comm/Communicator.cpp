@@ -507,8 +507,10 @@ std::string sheaf::countsJson(const Communicator &communicator) {
       rows.push_back(std::move(json));
     }
     Json entry = {{"calls", counts.calls}};
-    if (counts.gatheredBytes > 0)
+    if (counts.gatheredBytes > 0) {
       entry["gathered_bytes"] = counts.gatheredBytes;
+      entry["gathered_early_bytes"] = counts.gatheredEarlyBytes;
+    }
     entry["collectives"] = std::move(rows);
     entries[name] = std::move(entry);
   }

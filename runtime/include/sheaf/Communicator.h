@@ -111,9 +111,9 @@ struct TransferCount {
 struct EntryCounts {
   int64_t calls = 0;
   /// Whether a call was watched, and the most bytes of gathered weights that it
-  /// held at once.
+  /// held at once, without and with those on their way.
   bool isWatched = false;
-  int64_t gatheredBytes = 0;
+  int64_t gatheredBytes = 0, gatheredEarlyBytes = 0;
   std::vector<TransferCount> rows;
 };
 
@@ -180,9 +180,11 @@ public:
   void countAs(const std::string &entry,
                const std::vector<std::string> &purposes,
                const std::vector<std::string> &names = {});
-  void countGathered(const std::string &entry, int64_t bytes) {
+  void countGathered(const std::string &entry, int64_t bytes,
+                     int64_t withUnderWay) {
     counted[entry].isWatched = true;
     counted[entry].gatheredBytes = bytes;
+    counted[entry].gatheredEarlyBytes = withUnderWay;
   }
   const std::map<std::string, EntryCounts> &counts() const { return counted; }
 
