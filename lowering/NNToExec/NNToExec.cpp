@@ -1,6 +1,7 @@
 //===- NNToExec.cpp - From tensors to buffers -----------------------------===//
 
 #include "lowering/NNToExec/NNToExec.h"
+#include "lowering/NNToExec/Narrow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
@@ -190,6 +191,7 @@ public:
     kernel.setName((base + "_" + Twine(counts[base]++)).str());
     kernel.setPrivate();
     kernel.setPublic();
+    measureNarrow(kernel);
     kernels.push_back(kernel);
     known.push_back(kernel);
     return kernel;
@@ -1168,6 +1170,12 @@ LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {
       known != strided.end() && known->second.accumulate);
   if (Attribute role = einsum->getAttr(nn::kRoleAttr))
     matmul->setAttr(nn::kRoleAttr, role);
+  if (auto narrow = einsum->getAttrOfType<ArrayAttr>(kNarrowAttr)) {
+    SmallVector<Attribute> types(narrow.getValue());
+    if (plan->swapped)
+      std::swap(types[0], types[1]);
+    matmul->setAttr(kNarrowAttr, builder.getArrayAttr(types));
+  }
   return success();
 }
 
@@ -1200,8 +1208,9 @@ bool FunctionLowering::lowerGrouped(Operation *op) {
       builder.getDenseI64ArrayAttr(
           {parts * rows[0], rows[1], matrices[0], rows[2], n}),
       parts, product && product.getTransposed(), outer, accumulate);
-  if (Attribute role = op->getAttr(nn::kRoleAttr))
-    lowered->setAttr(nn::kRoleAttr, role);
+  for (StringRef name : {StringRef(nn::kRoleAttr), StringRef(kNarrowAttr)})
+    if (Attribute value = op->getAttr(name))
+      lowered->setAttr(name, value);
   return true;
 }
 
@@ -1322,6 +1331,7 @@ struct NNToExec : sheaf::impl::NNToExecBase<NNToExec> {
             "has several blocks; expected straight-line nn code");
         return signalPassFailure();
       }
+      markNarrow(function);
       FailureOr<func::FuncOp> lowered =
           FunctionLowering(function, kernels).run();
       if (failed(lowered))

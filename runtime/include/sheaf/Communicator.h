@@ -37,6 +37,12 @@ struct Group {
   int size() const { return static_cast<int>(members.size()); }
 };
 
+/// Throws an Error for what no group of a mesh of so many ranks can be.
+void checkShape(const SheafCollective &collective, int64_t ranks);
+
+/// The group of a rank. The collective has been checked.
+Group makeGroup(const SheafCollective &collective, const Mesh &mesh, int rank);
+
 /// "all-reduce".
 std::string_view collectiveName(int32_t kind);
 
@@ -107,6 +113,12 @@ struct TransferCount {
   int64_t count = 0;
   double seconds = 0; ///< in start and wait
 };
+
+/// One transfer of a group of `size`, as it is counted. Purposes are by id.
+TransferCount countOf(const SheafCollective &collective, const Mesh &mesh,
+                      int64_t size, const std::vector<std::string> &purposes);
+/// Adds it to the row of its like, or makes one; returns the row.
+int addCount(std::vector<TransferCount> &rows, TransferCount row);
 
 struct EntryCounts {
   int64_t calls = 0;
