@@ -1028,7 +1028,10 @@ LogicalResult Compilation::makeExec() {
   return failure(
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
-      failed(runPasses("overlap", "exec-start-early")) ||
+      failed(runPasses("overlap",
+                       Twine("exec-overlap{memory=") +
+                           Twine(std::max<int64_t>(0, options.memoryLimit)) +
+                           "}")) ||
       failed(explainOverlap()) || failed(runPasses("place", "exec-place")) ||
       failed(phases.at("placed")) ||
       (!phases.isSkipping() &&

@@ -461,6 +461,9 @@ LogicalResult CollectiveOp::verify() {
   if (isStarted() && getRead().size() > 1)
     return emitOpError("is started only and has counts of rows, which are read "
                        "until it is done; expected one that is waited for");
+  if (int64_t channel = getChannel(); channel < 0 || channel > 255)
+    return emitOpError("is on channel ")
+           << channel << ", expected one from 0 to 255";
   auto from = cast<ShapedType>(getRead()[0].getType()),
        to = cast<ShapedType>(getWritten()[0].getType());
   return failure(failed(verifyTransfer(*this, from, to)) ||

@@ -279,7 +279,8 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
     block of the result; zeros follow them.
 
     A collective that writes a second buffer, its handle, only starts; an `exec.wait`
-    waits for it.
+    waits for it. Those of one group and `channel` (0, where not written) take place one
+    after the other, those of two channels when they can.
 
     Example:
 
@@ -300,12 +301,13 @@ def Exec_CollectiveOp : Exec_Op<"collective", [AttrSizedOperandSegments, Exec_Ac
                        DefaultValuedAttr<Exec_I64, "1">:$cut,
                        DefaultValuedAttr<Exec_I64, "1">:$join,
                        DefaultValuedAttr<Exec_I64, "0">:$root,
+                       DefaultValuedAttr<Exec_I64, "0">:$channel,
                        OptionalAttr<DenseI64ArrayAttr>:$targets,
                        OptionalAttr<DictionaryAttr>:$about);
   let assemblyFormat = [{
     custom<Word>($kind) (`by` custom<Word>($reduction)^)? `reads` `(` $read `:` type($read) `)`
     `writes` `(` $written `:` type($written) `)` `sizes` $sizes `strides` $strides
-    (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`targets` $targets^)?
+    (`cut` $cut^)? (`join` $join^)? (`root` $root^)? (`channel` $channel^)? (`targets` $targets^)?
     (`about` $about^)? attr-dict
   }];
   let hasVerifier = 1;

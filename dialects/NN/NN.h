@@ -30,6 +30,8 @@ mlir::LogicalResult refuseEncodings(mlir::Operation *root,
 /// Fails, with a diagnostic, at a call that leads back to where it started; no
 /// pass ends on those.
 mlir::LogicalResult refuseRecursion(mlir::ModuleOp module);
+/// So many random numbers of one key there are: their counter has 32 bits.
+inline constexpr int64_t kMostRandom = int64_t(1) << 32;
 bool isScalarOperand(mlir::Type type);
 bool isAnyElement(mlir::Type type);
 bool isFloatElement(mlir::Type type);

@@ -783,7 +783,7 @@ static LogicalResult checkKey(std::optional<Location> loc, Type key,
 static LogicalResult checkCounter(std::optional<Location> loc,
                                   RankedTensorType type, bool sampled) {
   int64_t samples = sampled && type.getRank() > 0 ? type.getDimSize(0) : 1;
-  if (type.getNumElements() / samples > (int64_t(1) << 32))
+  if (type.getNumElements() / samples > kMostRandom)
     return emitOptionalError(loc, "more than 2^32 random numbers a sample in ",
                              type);
   if (sampled && type.getRank() == 0)

@@ -2,6 +2,7 @@
 
 #include "lowering/ExecToLLVM/ExecToLLVM.h"
 #include "lowering/ExecToLLVM/Program.h"
+#include "lowering/NNToExec/Narrow.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -53,7 +54,26 @@ static FailureOr<SheafType> transferType(Operation *op, Type type) {
 /// The name of the internal function for `name`: entries export `sheaf_NAME`.
 static std::string bodyName(StringRef name) { return ("body_" + name).str(); }
 
+/// Its name in a manifest.
+static StringRef nameOfType(Type type) {
+  if (isa<Float8E4M3FNType>(type))
+    return "f8e4m3";
+  if (isa<Float8E5M2Type>(type))
+    return "f8e5m2";
+  return type.isBF16()  ? "bf16"
+         : type.isF16() ? "f16"
+         : type.isF64() ? "f64"
+                        : "f32";
+}
+
 namespace {
+
+/// What a device with narrow products would do: the type that it multiplies in,
+/// if it does, and the bytes that it moves (below 0: the same).
+struct Narrow {
+  Type type;
+  double bytes = -1;
+};
 
 /// Constants that describe launches and products, one for each kernel and each
 /// shape, and the table of what their ids stand for.
@@ -101,7 +121,7 @@ private:
   std::vector<std::string> names;
 
   int32_t addEntry(StringRef kind, const Twine &name, double flops,
-                   double bytes, Location loc);
+                   double bytes, Location loc, Narrow narrow);
   /// A SheafCollective; `op` says where it comes from and what it is about.
   FailureOr<int32_t> addTransfer(Operation *op, StringRef key, MemRefType type,
                                  DictionaryAttr about, int32_t kind,
@@ -109,7 +129,8 @@ private:
                                  ArrayRef<int64_t> strides, int64_t cut,
                                  int64_t join, int64_t peer,
                                  std::optional<ArrayRef<int64_t>> targets,
-                                 int64_t blocks = 0, int64_t width = 0);
+                                 int64_t channel = 0, int64_t blocks = 0,
+                                 int64_t width = 0);
   /// A constant struct; `fields` builds its fields in order.
   int32_t addGlobal(StringRef key, const Twine &name, LLVM::LLVMStructType type,
                     function_ref<SmallVector<Value>(OpBuilder &)> fields);
@@ -214,13 +235,20 @@ static std::string locationText(Location loc) {
 }
 
 int32_t Descriptions::addEntry(StringRef kind, const Twine &name, double flops,
-                               double bytes, Location loc) {
-  entries.push_back(builder.getDictionaryAttr(
-      {builder.getNamedAttr("kind", builder.getStringAttr(kind)),
-       builder.getNamedAttr("name", builder.getStringAttr(name)),
-       builder.getNamedAttr("flops", builder.getF64FloatAttr(flops)),
-       builder.getNamedAttr("bytes", builder.getF64FloatAttr(bytes)),
-       builder.getNamedAttr("loc", builder.getStringAttr(locationText(loc)))}));
+                               double bytes, Location loc, Narrow narrow) {
+  SmallVector<NamedAttribute> fields = {
+      builder.getNamedAttr("kind", builder.getStringAttr(kind)),
+      builder.getNamedAttr("name", builder.getStringAttr(name)),
+      builder.getNamedAttr("flops", builder.getF64FloatAttr(flops)),
+      builder.getNamedAttr("bytes", builder.getF64FloatAttr(bytes)),
+      builder.getNamedAttr("loc", builder.getStringAttr(locationText(loc)))};
+  if (narrow.type)
+    fields.push_back(builder.getNamedAttr(
+        "type", builder.getStringAttr(nameOfType(narrow.type))));
+  if (narrow.bytes >= 0)
+    fields.push_back(builder.getNamedAttr(
+        "narrow_bytes", builder.getF64FloatAttr(narrow.bytes)));
+  entries.push_back(builder.getDictionaryAttr(fields));
   return static_cast<int32_t>(entries.size()) - 1;
 }
 
@@ -309,8 +337,22 @@ FailureOr<int32_t> Descriptions::launch(LaunchOp op) {
     auto value = kernel->getAttrOfType<IntegerAttr>(attr);
     return value ? static_cast<double>(value.getInt()) : 0.0;
   };
-  int32_t id = addEntry("kernel", name, figure(kFlopsAttr), figure(kBytesAttr),
-                        op.getLoc());
+  Narrow narrow;
+  if (kernel->hasAttr(kNarrowNoneAttr))
+    narrow.bytes = 0;
+  else if (kernel->hasAttr(kNarrowSavedAttr))
+    narrow.bytes = std::max(0.0, figure(kBytesAttr) - figure(kNarrowSavedAttr));
+  auto kind = kernel->getAttrOfType<StringAttr>(kKindAttr);
+  if (kind) {
+    // The scores are a product of the first two operands.
+    auto types = kernel->getAttrOfType<ArrayAttr>(kNarrowAttr);
+    narrow.type =
+        types ? cast<TypeAttr>(types[0]).getValue()
+              : cast<MemRefType>(op.getRead()[0].getType()).getElementType();
+  }
+  int32_t id =
+      addEntry(kind ? kind.getValue() : "kernel", name, figure(kFlopsAttr),
+               figure(kBytesAttr), op.getLoc(), narrow);
 
   Location loc = module.getLoc();
   builder.setInsertionPointToStart(module.getBody());
@@ -328,6 +370,23 @@ FailureOr<int32_t> Descriptions::launch(LaunchOp op) {
                 LLVM::ConstantOp::create(b, loc, i32, id),
                 LLVM::ConstantOp::create(b, loc, i32, op->getNumOperands())};
       });
+}
+
+/// Of a product with so many elements in its operands and its result.
+static Narrow narrowProduct(ArrayAttr types, std::array<double, 3> elements) {
+  Narrow narrow;
+  if (!types)
+    return narrow;
+  narrow.bytes = 0;
+  for (auto [type, count] : llvm::zip_equal(types, elements)) {
+    Type element = cast<TypeAttr>(type).getValue();
+    narrow.bytes += count * element.getIntOrFloatBitWidth() / 8;
+  }
+  // Of two types the wider.
+  Type a = cast<TypeAttr>(types[0]).getValue(),
+       b = cast<TypeAttr>(types[1]).getValue();
+  narrow.type = a.getIntOrFloatBitWidth() >= b.getIntOrFloatBitWidth() ? a : b;
+  return narrow;
 }
 
 FailureOr<int32_t> Descriptions::matmul(MatmulOp op) {
@@ -364,6 +423,9 @@ FailureOr<int32_t> Descriptions::matmul(MatmulOp op) {
   key += op.getTransposeA() ? " t" : " n";
   key += op.getTransposeB() ? " t" : " n";
   key += op.getAccumulate() ? " +" : "";
+  auto narrowTypes = op->getAttrOfType<ArrayAttr>(kNarrowAttr);
+  if (narrowTypes)
+    llvm::raw_string_ostream(key) << narrowTypes;
   auto it = indices.find(key);
   if (it != indices.end())
     return it->second;
@@ -377,10 +439,13 @@ FailureOr<int32_t> Descriptions::matmul(MatmulOp op) {
   double width =
       getBytes(cast<MemRefType>(op.getWritten()[0].getType())) /
       cast<MemRefType>(op.getWritten()[0].getType()).getNumElements();
-  int32_t id =
-      addEntry("matmul", name, 2.0 * count * m * n * k,
-               width * count * (double(m) * k + double(k) * n + double(m) * n),
-               op.getLoc());
+  int32_t id = addEntry(
+      "matmul", name, 2.0 * count * m * n * k,
+      width * count * (double(m) * k + double(k) * n + double(m) * n),
+      op.getLoc(),
+      narrowProduct(narrowTypes,
+                    {double(count) * m * k, double(count) * k * n,
+                     double(count) * m * n * (op.getAccumulate() ? 2 : 1)}));
   Location loc = module.getLoc();
   SmallVector<Type> fields(numbers.size(), i64);
   fields.append(6, i32);
@@ -415,6 +480,8 @@ FailureOr<int32_t> Descriptions::groupedMatmul(GroupedMatmulOp op) {
   std::string key = "grouped";
   for (int64_t number : llvm::concat<int64_t>(dims, flags))
     key += " " + std::to_string(number);
+  if (Attribute types = op->getAttr(kNarrowAttr))
+    llvm::raw_string_ostream(key) << types;
   auto it = indices.find(key);
   if (it != indices.end())
     return it->second;
@@ -426,11 +493,20 @@ FailureOr<int32_t> Descriptions::groupedMatmul(GroupedMatmulOp op) {
      << "x" << dims[3];
   double width = memory.getElementTypeBitWidth() / 8.0;
   double rows = double(dims[0]) * dims[1], k = dims[3], n = dims[4];
+  double matrices = double(dims[2]) * dims[5] * k * n;
+  // Operands: rows, matrices or other rows, offsets; then the result.
+  Narrow narrow;
+  if (auto types = op->getAttrOfType<ArrayAttr>(kNarrowAttr)) {
+    SmallVector<Attribute> moved{types[0], types[1], types[types.size() - 1]};
+    narrow = narrowProduct(
+        builder.getArrayAttr(moved),
+        {rows * k, op.getOuter() ? rows * n : matrices,
+         (op.getOuter() ? matrices : rows * n) * (op.getAccumulate() ? 2 : 1)});
+  }
   // Where every row is used; what a call does is counted as it runs.
-  int32_t id = addEntry(
-      "matmul", name, 2.0 * rows * k * n,
-      width * (rows * k + rows * n + double(dims[2]) * dims[5] * k * n),
-      op.getLoc());
+  int32_t id =
+      addEntry("matmul", name, 2.0 * rows * k * n,
+               width * (rows * k + rows * n + matrices), op.getLoc(), narrow);
   flags.push_back(id);
   flags.push_back(0); // padding of the struct
   Location loc = module.getLoc();
@@ -463,7 +539,7 @@ FailureOr<int32_t> Descriptions::collective(CollectiveOp op) {
       op, key, type, op.getAboutAttr(), static_cast<int32_t>(op.getKind()),
       static_cast<int32_t>(op.getReduction().value_or(Reduction::Sum)),
       op.getSizes(), op.getStrides(), op.getCut(), op.getJoin(), op.getRoot(),
-      op.getTargets(), blocks, width);
+      op.getTargets(), op.getChannel(), blocks, width);
 }
 
 FailureOr<int32_t> Descriptions::pair(StartOp op) {
@@ -480,7 +556,8 @@ FailureOr<int32_t> Descriptions::addTransfer(
     Operation *op, StringRef key, MemRefType type, DictionaryAttr about,
     int32_t kind, int32_t reduction, ArrayRef<int64_t> axisSizes,
     ArrayRef<int64_t> axisStrides, int64_t cut, int64_t join, int64_t peer,
-    std::optional<ArrayRef<int64_t>> targets, int64_t blocks, int64_t width) {
+    std::optional<ArrayRef<int64_t>> targets, int64_t channel, int64_t blocks,
+    int64_t width) {
   FailureOr<SheafType> element = transferType(op, type.getElementType());
   if (failed(element))
     return failure();
@@ -519,8 +596,8 @@ FailureOr<int32_t> Descriptions::addTransfer(
         auto add = [&](Type type, int64_t number) {
           values.push_back(LLVM::ConstantOp::create(b, loc, type, number));
         };
-        for (int32_t number :
-             {kind, reduction, static_cast<int32_t>(*element), id, axes, 0})
+        for (int32_t number : {kind, reduction, static_cast<int32_t>(*element),
+                               id, axes, static_cast<int32_t>(channel)})
           add(i32, number);
         for (int64_t number : llvm::concat<int64_t>(sizes, strides))
           add(i64, number);

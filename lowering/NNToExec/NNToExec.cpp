@@ -2,6 +2,7 @@
 
 #include "lowering/NNToExec/NNToExec.h"
 #include "dialects/NN/Quantize.h"
+#include "lowering/NNToExec/Narrow.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/SymbolTable.h"
@@ -191,6 +192,7 @@ public:
     kernel.setName((base + "_" + Twine(counts[base]++)).str());
     kernel.setPrivate();
     kernel.setPublic();
+    measureNarrow(kernel);
     kernels.push_back(kernel);
     known.push_back(kernel);
     return kernel;
@@ -994,12 +996,12 @@ LogicalResult FunctionLowering::lowerOp(Operation *op) {
     SmallVector<Value> read;
     for (Value operand : transfer->getOperands())
       read.push_back(lookup(operand));
-    CollectiveOp::create(builder, op->getLoc(), transfer.getKindAttr(),
-                         transfer.getReductionAttr(), read,
-                         destination(transfer), transfer.getSizesAttr(),
-                         transfer.getStridesAttr(), transfer.getCutAttr(),
-                         transfer.getJoinAttr(), transfer.getRootAttr(),
-                         transfer.getTargetsAttr(), transfer.getAboutAttr());
+    CollectiveOp::create(
+        builder, op->getLoc(), transfer.getKindAttr(),
+        transfer.getReductionAttr(), read, destination(transfer),
+        transfer.getSizesAttr(), transfer.getStridesAttr(),
+        transfer.getCutAttr(), transfer.getJoinAttr(), transfer.getRootAttr(),
+        IntegerAttr(), transfer.getTargetsAttr(), transfer.getAboutAttr());
     return success();
   }
   if (isa<SendOp, WaitSendOp, ReceiveOp, WaitReceiveOp>(op)) {
@@ -1179,6 +1181,12 @@ LogicalResult FunctionLowering::lowerEinsum(nn::EinsumOp einsum) {
       known != strided.end() && known->second.accumulate);
   if (Attribute role = einsum->getAttr(nn::kRoleAttr))
     matmul->setAttr(nn::kRoleAttr, role);
+  if (auto narrow = einsum->getAttrOfType<ArrayAttr>(kNarrowAttr)) {
+    SmallVector<Attribute> types(narrow.getValue());
+    if (plan->swapped)
+      std::swap(types[0], types[1]);
+    matmul->setAttr(kNarrowAttr, builder.getArrayAttr(types));
+  }
   return success();
 }
 
@@ -1211,8 +1219,9 @@ bool FunctionLowering::lowerGrouped(Operation *op) {
       builder.getDenseI64ArrayAttr(
           {parts * rows[0], rows[1], matrices[0], rows[2], n}),
       parts, product && product.getTransposed(), outer, accumulate);
-  if (Attribute role = op->getAttr(nn::kRoleAttr))
-    lowered->setAttr(nn::kRoleAttr, role);
+  for (StringRef name : {StringRef(nn::kRoleAttr), StringRef(kNarrowAttr)})
+    if (Attribute value = op->getAttr(name))
+      lowered->setAttr(name, value);
   return true;
 }
 
@@ -1333,6 +1342,7 @@ struct NNToExec : sheaf::impl::NNToExecBase<NNToExec> {
             "has several blocks; expected straight-line nn code");
         return signalPassFailure();
       }
+      markNarrow(function);
       FailureOr<func::FuncOp> lowered =
           FunctionLowering(function, kernels).run();
       if (failed(lowered))

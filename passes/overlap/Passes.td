@@ -2,19 +2,35 @@
 
 include "mlir/Pass/PassBase.td"
 
-def ExecStartEarly : Pass<"exec-start-early", "::mlir::ModuleOp"> {
-  let summary = "start transfers as soon as they can, and wait for them where their result is needed";
+def ExecOverlap : Pass<"exec-overlap", "::mlir::ModuleOp"> {
+  let summary = "start transfers early and wait for them late, under a bound on memory";
   let description = [{
-    An `exec.collective` of one of the `kinds` becomes one that only starts, and an
-    `exec.wait`. The start moves up past what neither writes the buffer that is sent
-    nor touches the one that comes; the wait moves down past what neither writes the
-    buffer that is sent nor touches the one that comes. No start moves past another
-    transfer, so that those of a communicator keep their order on each rank. A
-    collective that nothing could go on beside stays as it is.
+    An `exec.collective` becomes one that only starts, and an `exec.wait`. The start moves
+    up past what neither writes the buffer that is sent nor touches the one that comes; the
+    wait moves down past the same. What computes keeps its order. A collective that nothing
+    could go on beside stays as it is, and so do those of rows.
 
-    Requires: calls access what their operands say. A function whose buffers are placed
-    stays as it is. Ensures: the same numbers; each started transfer
-    is waited for once, in the same block.
+    No start moves past another transfer of its communicator, a group and a channel, those
+    in functions that are called included; so all ranks that run the function start them in
+    one order. In a function that calls layers, gathers (of weights, `all_gather`) get
+    channel 1 and reductions of their gradients channel 2, so that the next layer's weights
+    do not wait behind this one's gradients.
+
+    There a transfer starts at most `ahead` calls (or products between them) in front of what
+    waits for it, and keeps a temporary buffer that it sends for at most as many behind it:
+    the next layer's weights are gathered beside this one, and with `ahead=1` those of two
+    layers are there at once.
+
+    With `memory`, the bytes of an entry's arguments and of the buffers that live at one op
+    never get more than that, less the three parts in a hundred that placing them may lose;
+    in functions that are called they never get more than without the pass, nor where more
+    are needed than there may be. A transfer that could go on beside more is told of in a
+    remark (`bounded`).
+
+    Requires: calls access what their operands say. Arguments of an entry are buffers of
+    their own, those of other functions may share bytes. A function whose buffers are placed,
+    or that has a region of several blocks, stays as it is. Ensures: the same numbers; each
+    started transfer is waited for once, in the same block.
 
     Before:
 
@@ -35,6 +51,10 @@ def ExecStartEarly : Pass<"exec-start-early", "::mlir::ModuleOp"> {
   }];
   let options = [
     ListOption<"kinds", "kinds", "std::string",
-      "What to start early: permute, all_gather, ... (permute)">,
+      "What to start early: permute, all_gather, ... (all)">,
+    Option<"memory", "memory", "int64_t", "0",
+      "Most bytes that a device has for an entry; 0: any">,
+    Option<"ahead", "ahead", "int64_t", "1",
+      "By how many layers a transfer starts early, or is waited for late">,
   ];
 }

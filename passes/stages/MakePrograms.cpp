@@ -961,7 +961,21 @@ LogicalResult EntryPrograms::run() {
 static constexpr int64_t kMostStages = 1 << 20;
 
 LogicalResult Programs::findCalls() {
+  if (failed(nn::refuseRecursion(module)))
+    return failure();
   SymbolTable symbols(module);
+  WalkResult result = module.walk([&](func::CallOp call) {
+    auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
+    if (!callee || !callee.isPublic() || callee.isDeclaration())
+      return WalkResult::advance();
+    call.emitOpError("calls @")
+        << callee.getName()
+        << ", an entry, which becomes a program for each place along pp; "
+           "expected a private function";
+    return WalkResult::interrupt();
+  });
+  if (result.wasInterrupted())
+    return failure();
   for (func::FuncOp function : llvm::to_vector(module.getOps<func::FuncOp>())) {
     if (!function.isPublic() || function.isDeclaration())
       continue;

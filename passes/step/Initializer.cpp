@@ -62,6 +62,12 @@ LogicalResult NNAddInitializer::addInit(SymbolTable &symbols) {
     Value value;
     if (param.getInit() == nn::Init::Constant) {
       value = emit.constant(type, number);
+    } else if (type.getNumElements() > nn::kMostRandom) {
+      init.erase();
+      return loss.emitOpError("has the parameter ")
+             << param.getName() << " of " << type.getNumElements()
+             << " elements, expected at most 2^32 where they are random: cut "
+                "it in several";
     } else {
       auto drawn = RankedTensorType::get(type.getShape(), builder.getF32Type());
       Value stream =

@@ -1,11 +1,11 @@
 #include "sheaf/Manifest.h"
 #include "sheaf/Error.h"
+#include "sheaf/Json.h"
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 using namespace sheaf;
@@ -116,39 +116,12 @@ private:
 
   [[noreturn]] void wrong(const char *key, const Json &value,
                           std::string_view expected) const {
-    std::string found =
-        value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (found.size() > 60)
-      found = found.substr(0, 60) + "...";
-    fail("manifest: \"{}\" of {} is {}; expected {}", key, where, found,
-         expected);
+    fail("manifest: \"{}\" of {} is {}; expected {}", key, where,
+         jsonText(value), expected);
   }
 
   const Json &json;
 };
-
-/// Parses, and refuses an object that has the same key twice.
-Json parseJson(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  auto callback = [&](int depth, Json::parse_event_t event, Json &parsed) {
-    if (depth > 64)
-      fail("manifest: nested deeper than 64 levels");
-    if (event == Json::parse_event_t::object_start)
-      keys.emplace_back();
-    else if (event == Json::parse_event_t::object_end)
-      keys.pop_back();
-    else if (event == Json::parse_event_t::key &&
-             !keys.back().insert(parsed.get<std::string>()).second)
-      fail("manifest: the key \"{}\" occurs twice in one object",
-           parsed.get<std::string>());
-    return true;
-  };
-  try {
-    return Json::parse(text.begin(), text.end(), callback);
-  } catch (const nlohmann::json::exception &error) {
-    fail("manifest: not valid JSON: {}", error.what());
-  }
-}
 
 /// Names reach messages, files and terminals: no control characters.
 void checkName(const std::string &name, const std::string &where) {
@@ -565,7 +538,7 @@ std::string BufferInfo::key() const {
 }
 
 Manifest Manifest::parse(std::string_view text) {
-  Json json = parseJson(text);
+  Json json = parseJson(text, "manifest");
   Object top(json, "the top level");
   int64_t abi = top.integer("abi", 0, largest);
   if (abi != SHEAF_ABI_VERSION)
@@ -646,6 +619,14 @@ Manifest Manifest::parse(std::string_view text) {
       kernel.location = object.text("loc", "");
       kernel.flops = object.number("flops", 0);
       kernel.bytes = object.number("bytes", 0);
+      kernel.narrowBytes = object.number("narrow_bytes", -1);
+      if (object.find("type")) {
+        kernel.type = typeFromName(object.text("type"));
+        if (!kernel.type)
+          fail("manifest: {} has type \"{}\"; expected an element type, such "
+               "as bf16",
+               object.where, object.text("type"));
+      }
       manifest.kernels.push_back(std::move(kernel));
     }
   index = 0;

@@ -86,7 +86,8 @@ void Program::call(const std::string &name) {
   if (device.profile)
     device.profile->endStep();
   if (device.gathered)
-    communicator.countGathered(name, device.gathered->most());
+    communicator.countGathered(name, device.gathered->most(false),
+                               device.gathered->most(true));
   device.gathered.reset();
   // The others are told before this rank's buffers go.
   auto failRank = [&](std::string message) {

@@ -1,9 +1,9 @@
 #include "sheaf/Communicator.h"
+#include "sheaf/Json.h"
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 using namespace sheaf;
@@ -23,8 +23,14 @@ bool isReduction(const SheafCollective &c) {
   return c.kind == SHEAF_ALL_REDUCE || c.kind == SHEAF_REDUCE_SCATTER;
 }
 
-/// Refuses what generated code must not hold, before a member is computed.
-void checkShape(const SheafCollective &c, int64_t ranks) {
+bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
+  const char *x = static_cast<const char *>(a),
+             *y = static_cast<const char *>(b);
+  return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
+}
+} // namespace
+
+void sheaf::checkShape(const SheafCollective &c, int64_t ranks) {
   if (c.kind < 0 || c.kind >= static_cast<int32_t>(kindNames.size()))
     fail("collective of kind {}; expected 0 to {}", c.kind,
          kindNames.size() - 1);
@@ -56,7 +62,7 @@ void checkShape(const SheafCollective &c, int64_t ranks) {
            axes[i + 1].first);
 }
 
-Group makeGroup(const SheafCollective &c, const Mesh &mesh, int rank) {
+Group sheaf::makeGroup(const SheafCollective &c, const Mesh &mesh, int rank) {
   // Axes count places; what the training loop sends goes by ranks.
   bool isPlaced = c.channel != controlChannel;
   int64_t self = isPlaced ? mesh.placeOf(rank) : rank;
@@ -80,13 +86,6 @@ Group makeGroup(const SheafCollective &c, const Mesh &mesh, int rank) {
   }
   return group;
 }
-
-bool overlap(const void *a, int64_t aBytes, const void *b, int64_t bBytes) {
-  const char *x = static_cast<const char *>(a),
-             *y = static_cast<const char *>(b);
-  return aBytes > 0 && bBytes > 0 && x < y + bBytes && y < x + aBytes;
-}
-} // namespace
 
 double Communicator::now() {
   return std::chrono::duration<double>(
@@ -495,11 +494,7 @@ std::string sheaf::countsJson(const Communicator &communicator) {
                    {"group", row.group},
                    {"dtype", typeName(row.type)},
                    {"elements", row.elements}};
-      int64_t whole = static_cast<int64_t>(row.wireBytes);
-      if (static_cast<double>(whole) == row.wireBytes)
-        json["wire_bytes"] = whole;
-      else
-        json["wire_bytes"] = row.wireBytes;
+      json["wire_bytes"] = numberJson(row.wireBytes);
       json["count"] = row.count;
       if (row.ofRows)
         json["sent_bytes"] = row.sentBytes;
@@ -507,32 +502,37 @@ std::string sheaf::countsJson(const Communicator &communicator) {
       rows.push_back(std::move(json));
     }
     Json entry = {{"calls", counts.calls}};
-    if (counts.gatheredBytes > 0)
+    if (counts.gatheredBytes > 0) {
       entry["gathered_bytes"] = counts.gatheredBytes;
+      entry["gathered_early_bytes"] = counts.gatheredEarlyBytes;
+    }
     entry["collectives"] = std::move(rows);
     entries[name] = std::move(entry);
   }
   return Json{{"entries", std::move(entries)}}.dump(1) + "\n";
 }
 
-int Communicator::rowOf(const SheafCollective &c, const Group &group) {
-  if (group.size() == 1 || c.kind == SHEAF_RECEIVE)
-    return -1;
+TransferCount sheaf::countOf(const SheafCollective &c, const Mesh &mesh,
+                             int64_t size,
+                             const std::vector<std::string> &purposes) {
   TransferCount row;
   row.kind = c.kind;
   for (int32_t i = 0; i < c.axis_count; ++i)
     if (c.size[i] > 1)
       row.axes.push_back(mesh.nameOf(c.size[i], c.stride[i]));
-  row.group = group.size();
+  row.group = size;
   row.type = static_cast<SheafType>(c.type);
-  row.elements =
-      c.kind == SHEAF_ALL_GATHER ? c.elements * group.size() : c.elements;
-  row.wireBytes = wireBytes(c, group.size());
+  row.elements = c.kind == SHEAF_ALL_GATHER ? c.elements * size : c.elements;
+  row.wireBytes = wireBytes(c, size);
   row.ofRows = c.blocks != 0;
-  if (c.id >= 0 && c.id < static_cast<int64_t>(purposes->size()))
-    row.purpose = (*purposes)[c.id];
-  for (size_t i = 0; i < current->size(); ++i) {
-    TransferCount &other = (*current)[i];
+  if (c.id >= 0 && c.id < static_cast<int64_t>(purposes.size()))
+    row.purpose = purposes[c.id];
+  return row;
+}
+
+int sheaf::addCount(std::vector<TransferCount> &rows, TransferCount row) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    TransferCount &other = rows[i];
     if (other.kind == row.kind && other.elements == row.elements &&
         other.type == row.type && other.group == row.group &&
         other.ofRows == row.ofRows && other.axes == row.axes &&
@@ -542,8 +542,14 @@ int Communicator::rowOf(const SheafCollective &c, const Group &group) {
     }
   }
   row.count = 1;
-  current->push_back(std::move(row));
-  return static_cast<int>(current->size()) - 1;
+  rows.push_back(std::move(row));
+  return static_cast<int>(rows.size()) - 1;
+}
+
+int Communicator::rowOf(const SheafCollective &c, const Group &group) {
+  if (group.size() == 1 || c.kind == SHEAF_RECEIVE)
+    return -1;
+  return addCount(*current, countOf(c, mesh, group.size(), *purposes));
 }
 
 //===----------------------------------------------------------------------===//

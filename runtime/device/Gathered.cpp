@@ -29,7 +29,7 @@ void GatheredWeights::add(const void *at, int64_t bytes) {
   for (Gather &other : gathers)
     other.isOver |= other.range.begin < range.begin + range.bytes &&
                     range.begin < other.range.begin + other.range.bytes;
-  gathers.push_back({range, now, now});
+  gathers.push_back({range, now, now, now});
 }
 
 /// Where the bytes are still those that were gathered, this was a use of them.
@@ -66,7 +66,7 @@ void GatheredWeights::wait(int64_t handle) {
   Gather &gather = gathers[found->second];
   gather.hash = hashOf(gather.range);
   gather.isThere = true;
-  gather.last = now;
+  gather.first = gather.last = now;
   open.erase(found);
 }
 
@@ -104,11 +104,11 @@ void GatheredWeights::copied(const void *to, const void *from, int64_t bytes) {
   }
 }
 
-int64_t GatheredWeights::most() const {
+int64_t GatheredWeights::most(bool withUnderWay) const {
   // What changes at each call; a gather holds its bytes at its last one, too.
   std::map<int64_t, int64_t> changes;
   for (const Gather &gather : gathers) {
-    changes[gather.first] += gather.range.bytes;
+    changes[withUnderWay ? gather.started : gather.first] += gather.range.bytes;
     changes[gather.last + 1] -= gather.range.bytes;
   }
   int64_t held = 0, most = 0;

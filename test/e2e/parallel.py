@@ -111,14 +111,21 @@ def check(session, model, strategy, bases):
             one = session.compile(f"{model}.mlir", "one.sheaf", *settings)
             bases[key] = session.train(one, *train)
         base = bases[key]
-        artifact = session.compile(f"{model}.mlir", "mesh.sheaf", *arguments, *settings)
+        # What is explained is looked at below.
+        session.explain(f"{model}.mlir", "mesh.sheaf", *arguments, *settings)
+        artifact = session.path("mesh.sheaf")
         rows = session.train(artifact, *train)
         bound = 2e-6 if optimizer == "sgd" else 5e-6
         loss, norm = worst(rows, base, "loss"), worst(rows, base, "grad_norm")
         session.check(f"{title}: losses as on one device",
                       len(rows) == STEPS and loss <= bound and norm <= 2e-5,
                       f"losses differ by {loss:.1e}, norms by {norm:.1e}")
-    status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
+    # Once without a reference that is there.
+    reference = "--verify"
+    if model in bases:
+        reference += "=" + session.compile(f"{model}.mlir", "reference.sheaf", "--reference")
+    bases[model] = True
+    status, out, err = session.try_run("sheaf-run", artifact, reference, "--threads=1")
     session.check(f"{model}, {strategy}: gradients as on one device", status == 0,
                   "" if status == 0 else (out + err)[-800:])
 
@@ -133,9 +140,8 @@ def check(session, model, strategy, bases):
 def check_counts(session, model, strategy):
     """The collectives that are explained against those that are sent."""
     mesh, *options = strategy.split()
-    arguments = [f"--mesh={mesh}", *options]
-    explained = json.loads(session.run("sheaf-compile", session.path(f"{model}.mlir"), *arguments,
-                                       "--explain=json", "-o", session.path("counted.sheaf")))
+    arguments = [f"--mesh={mesh}", *options, *OPTIMIZERS["adamw"]]
+    explained = session.explain(f"{model}.mlir", "counted.sheaf", *arguments)
     session.run("sheaf-run", session.path("counted.sheaf"), f"--data={session.path('tokens.bin')}",
                 "--steps=2", "--quiet", "--threads=1",
                 f"--collectives={session.path('sent.json')}")
@@ -168,12 +174,10 @@ def check_buckets(session, model, strategy):
     numbers, times = [], []
     for bucket in ("0", "5000", "auto"):
         arguments = [f"--mesh={mesh}", *options, f"--bucket-bytes={bucket}"]
-        artifact = session.compile(f"{model}.mlir", "bucket.sheaf", *arguments)
-        rows = session.train(artifact, f"--data={session.path('tokens.bin')}", "--steps=4",
-                             "--quiet", "--threads=1")
+        explained = session.explain(f"{model}.mlir", "bucket.sheaf", *arguments)
+        rows = session.train(session.path("bucket.sheaf"), f"--data={session.path('tokens.bin')}",
+                             "--steps=4", "--quiet", "--threads=1")
         numbers.append([(row["loss"], row["grad_norm"]) for row in rows])
-        explained = json.loads(session.run("sheaf-compile", session.path(f"{model}.mlir"),
-                                           *arguments, "--explain=json"))
         times.append(sum(row["count"] for row in explained["collectives"]
                          if row["kind"] in ("all-reduce", "reduce-scatter")))
     session.check(f"{model}, {strategy}: gradients in buckets give the same bits",
@@ -231,7 +235,9 @@ def check_declared(session, model):
             session.check(f"{title}: losses as on one device",
                           len(rows) == STEPS and loss <= 5e-6 and norm <= 2e-5,
                           f"losses differ by {loss:.1e}, norms by {norm:.1e}")
-            status, out, err = session.try_run("sheaf-run", artifact, "--verify", "--threads=1")
+            reference = session.compile(f"{model}.mlir", "reference.sheaf", "--reference")
+            status, out, err = session.try_run("sheaf-run", artifact, f"--verify={reference}",
+                                               "--threads=1")
             session.check(f"{title}: gradients as on one device", status == 0,
                           "" if status == 0 else (out + err)[-800:])
 

@@ -36,6 +36,7 @@ class Session:
         self.folder = tempfile.mkdtemp(prefix="sheaf-e2e-")
         self.keep = keep
         self.passed, self.failed = 0, []
+        self.compiled = {}  # by text of the model and options: artifact and its explanation
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -92,8 +93,24 @@ class Session:
         return bool(ok)
 
     def compile(self, model, output, *options):
-        self.run("sheaf-compile", self.path(model), "-o", self.path(output), *options)
+        """Compiles a model; what was compiled before is a copy. Returns the path."""
+        self.made(model, output, options)
         return self.path(output)
+
+    def explain(self, model, output, *options):
+        """Compiles a model; returns what --explain=json says."""
+        return json.loads(self.made(model, output, options, ["--explain=json"]))
+
+    def made(self, model, output, options, more=()):
+        """An artifact, with the output of its compilation where `more` is asked for."""
+        with open(self.path(model), "rb") as file:
+            key = (file.read(), options)
+        artifact, text = self.compiled.get(key, (self.path(f"compiled{len(self.compiled)}"), None))
+        if text is None and (more or key not in self.compiled):
+            text = self.run("sheaf-compile", self.path(model), "-o", artifact, *options, *more)
+            self.compiled[key] = artifact, text if more else None
+        shutil.copy(artifact, self.path(output))
+        return text
 
     def train(self, artifact, *options):
         """Runs an artifact with a log; returns the log's lines as objects."""

@@ -1,5 +1,6 @@
 #include "Options.h"
 #include "sheaf/Error.h"
+#include "sheaf/Text.h"
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -114,11 +115,23 @@ const std::vector<Option> &table() {
          o.threads = number<int>("threads", v, 1, 1024,
                                  "a whole number from 1 to 1024");
        }},
-      {"device", "cpu", "where to run (cpu)",
-       [](RunOptions &, const std::string &v) {
-         if (v != "cpu")
-           wrong("device", v, "cpu, the one device of this build");
+      {"device", "cpu|sim",
+       "where to run (cpu); sim predicts a step on the cluster of --cluster, "
+       "without data and without computing",
+       [](RunOptions &o, const std::string &v) {
+         if (v != "cpu" && v != "sim")
+           wrong("device", v, "cpu or sim, the devices of this build");
+         o.device = v;
        }},
+      text("cluster", "FILE.json",
+           "the cluster of --device=sim, such as examples/clusters/h100.json",
+           &RunOptions::cluster),
+      text("report", "FILE.json", "writes what --device=sim predicts as JSON",
+           &RunOptions::report),
+      text("measure-cluster", "FILE.json",
+           "needs no artifact: measures this machine and writes the cluster "
+           "that its CPU ranks are",
+           &RunOptions::measureCluster),
       text("collectives", "FILE",
            "writes what the ranks sent to each other as JSON: kind, axes, "
            "bytes, count",
@@ -217,34 +230,17 @@ const std::vector<Option> &table() {
   return options;
 }
 
-size_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j)
-    row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t corner = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      size_t change = corner + (a[i - 1] != b[j - 1]);
-      corner = row[j];
-      row[j] = std::min({change, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 const Option &findOption(const std::string &name) {
   const std::vector<Option> &options = table();
   auto found = std::find_if(options.begin(), options.end(),
                             [&](const Option &o) { return o.name == name; });
   if (found != options.end())
     return *found;
-  auto nearest = std::min_element(
-      options.begin(), options.end(), [&](const Option &a, const Option &b) {
-        return editDistance(a.name, name) < editDistance(b.name, name);
-      });
+  std::vector<std::string> names;
+  for (const Option &option : options)
+    names.push_back(option.name);
   fail("unknown option --{}; did you mean --{}? (--help lists all)", name,
-       nearest->name);
+       nearestName(names, name));
 }
 } // namespace
 
@@ -280,7 +276,13 @@ sheaf::parseOptions(const std::vector<std::string> &words) {
     }
     option.store(options, value);
   }
-  if (options.artifact.empty())
+  if (options.device != "sim")
+    for (const auto &[name, value] :
+         {std::pair("cluster", &options.cluster), {"report", &options.report}})
+      if (!value->empty())
+        fail("--{} belongs to --device=sim; this run is on --device={}", name,
+             options.device);
+  if (options.artifact.empty() && options.measureCluster.empty())
     fail("give an artifact, as sheaf-compile writes it (--help lists the "
          "options)");
   return options;

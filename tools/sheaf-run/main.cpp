@@ -7,6 +7,8 @@
 
 #include "Options.h"
 #include "sheaf/Error.h"
+#include "sheaf/Files.h"
+#include "sheaf/Simulation.h"
 #include "sheaf/abi.h"
 #include <csignal>
 #include <cstdio>
@@ -28,12 +30,18 @@ void installSignals() {
 }
 
 int run(const RunOptions &options) {
+  if (!options.measureCluster.empty()) {
+    writeFile(options.measureCluster, clusterJson(measureCluster()));
+    return 0;
+  }
   Artifact artifact(options.artifact);
   if (options.info) {
     fmt::print("{}",
                options.infoJson ? describeJson(artifact) : describe(artifact));
     return 0;
   }
+  if (options.device == "sim")
+    return runSimulated(options, artifact);
   if (options.call.empty())
     installSignals();
   return onRanks(options, artifact, [&](CpuDevice &device) {

@@ -37,6 +37,12 @@ struct Group {
   int size() const { return static_cast<int>(members.size()); }
 };
 
+/// Throws an Error for what no group of a mesh of so many ranks can be.
+void checkShape(const SheafCollective &collective, int64_t ranks);
+
+/// The group of a rank. The collective has been checked.
+Group makeGroup(const SheafCollective &collective, const Mesh &mesh, int rank);
+
 /// "all-reduce".
 std::string_view collectiveName(int32_t kind);
 
@@ -108,12 +114,18 @@ struct TransferCount {
   double seconds = 0; ///< in start and wait
 };
 
+/// One transfer of a group of `size`, as it is counted. Purposes are by id.
+TransferCount countOf(const SheafCollective &collective, const Mesh &mesh,
+                      int64_t size, const std::vector<std::string> &purposes);
+/// Adds it to the row of its like, or makes one; returns the row.
+int addCount(std::vector<TransferCount> &rows, TransferCount row);
+
 struct EntryCounts {
   int64_t calls = 0;
   /// Whether a call was watched, and the most bytes of gathered weights that it
-  /// held at once.
+  /// held at once, without and with those on their way.
   bool isWatched = false;
-  int64_t gatheredBytes = 0;
+  int64_t gatheredBytes = 0, gatheredEarlyBytes = 0;
   std::vector<TransferCount> rows;
 };
 
@@ -180,9 +192,11 @@ public:
   void countAs(const std::string &entry,
                const std::vector<std::string> &purposes,
                const std::vector<std::string> &names = {});
-  void countGathered(const std::string &entry, int64_t bytes) {
+  void countGathered(const std::string &entry, int64_t bytes,
+                     int64_t withUnderWay) {
     counted[entry].isWatched = true;
     counted[entry].gatheredBytes = bytes;
+    counted[entry].gatheredEarlyBytes = withUnderWay;
   }
   const std::map<std::string, EntryCounts> &counts() const { return counted; }
 

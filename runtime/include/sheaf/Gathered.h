@@ -2,7 +2,8 @@
 //
 // Counts, while an entry runs, the bytes of the arena that hold weights
 // gathered from other ranks. What the compiler says of lifetimes is not asked:
-// a gather counts from where it starts to the last call that finds the gathered
+// a gather counts from where it is waited for, or from where it starts, to the
+// last call that finds the gathered
 // bytes in place and reads them. To know that, the bytes are hashed at each
 // call that is given a pointer to them; so one call of an entry is watched, not
 // all.
@@ -45,13 +46,15 @@ public:
   /// A copy has run.
   void copied(const void *to, const void *from, int64_t bytes);
 
-  /// The most bytes that were held at once.
-  int64_t most() const;
+  /// The most bytes that were held at once, those on their way included, or
+  /// not.
+  int64_t most(bool withUnderWay) const;
 
 private:
   struct Gather {
     Range range;
-    int64_t first, last; ///< numbers of the calls between which it is alive
+    int64_t started, first, last; ///< numbers of calls: where it starts, where
+                                  ///< it is there, and its last use
     uint64_t hash = 0;
     bool isThere = false, isOver = false;
   };

@@ -10,6 +10,7 @@
 #define SHEAF_MANIFEST_H
 
 #include "sheaf/Mesh.h"
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,6 +92,12 @@ struct EntryInfo {
 struct KernelInfo {
   std::string name, kind, location;
   double flops, bytes; ///< of one call
+  /// Of what multiplies: the element type in which a device with products of
+  /// narrow types would, where the file says so.
+  std::optional<SheafType> type;
+  /// The bytes that such a device would move; below 0: the same. 0: what only
+  /// casts would be a part of other kernels.
+  double narrowBytes = -1;
 };
 
 struct CollectiveInfo {

@@ -22,6 +22,10 @@ namespace sheaf {
 
 struct RunOptions {
   std::string artifact;
+  std::string device = "cpu"; ///< or "sim"
+  std::string cluster;        ///< description of what "sim" simulates
+  std::string report;         ///< of a simulation, as JSON
+  std::string measureCluster; ///< no artifact: measures this machine
   std::string data, evalData;
   TokenType tokenType = TokenType::Auto;
   std::optional<DataOrder> order; ///< default: sequential
@@ -69,6 +73,9 @@ void setScalars(Program &program, const std::map<std::string, double> &scalars);
 
 int train(const RunOptions &options, CpuDevice &device,
           const Artifact &artifact);
+
+/// Simulates a step on the cluster of the options and says what came out.
+int runSimulated(const RunOptions &options, const Artifact &artifact);
 
 /// Compares loss and gradients of one step with a reference; criterion (a) of
 /// "equal to one device": |g - g1| <= 1e-5 |g1| + 1e-7 |G|. Returns 1 where one

@@ -142,3 +142,11 @@ func.func @started_rows(%x: memref<2x4x6x8xf32>, %n: memref<2x4xi32>, %m: memref
     writes(%y, %h : memref<1x8x6x8xf32>, memref<i64>) sizes [2] strides [1]
   return
 }
+
+// -----
+
+func.func @channel(%x: memref<8xf32>, %y: memref<8xf32>) {
+  // expected-error@+1 {{is on channel 256, expected one from 0 to 255}}
+  exec.collective all_reduce by sum reads(%x : memref<8xf32>) writes(%y : memref<8xf32>) sizes [2] strides [1] channel 256
+  return
+}

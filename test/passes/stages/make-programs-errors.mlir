@@ -59,3 +59,31 @@ module attributes {exec.mesh = [["pp", 2]]} {
     return %p : tensor<4xf32>
   }
 }
+
+// -----
+
+// A program is made of each entry, so none is there to be called.
+module attributes {exec.mesh = [["pp", 2]]} {
+  func.func private @part(%x: tensor<4xf32>) -> tensor<4xf32> attributes {pipe.part = "F", pipe.stage = 0 : i64} {
+    return %x : tensor<4xf32>
+  }
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %y = call @part(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+  func.func @g(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error@+1 {{calls @f, an entry, which becomes a program for each place along pp; expected a private function}}
+    %y = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}
+
+// -----
+
+module attributes {exec.mesh = [["pp", 2]]} {
+  func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+    // expected-error@+1 {{calls @f, which is being called: recursion is not supported, write the layers one by one}}
+    %y = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}

@@ -63,6 +63,20 @@ TEST(Manifest, HasTheScheduleOfAPipeline) {
   expectBad([](Json &j) { j["schedule"] = "r0: 0F0"; }, "expected an array");
 }
 
+TEST(Manifest, SaysWhatNarrowProductsWouldDo) {
+  Json json = good();
+  EXPECT_FALSE(Manifest::parse(json.dump()).kernels[0].type);
+  EXPECT_EQ(Manifest::parse(json.dump()).kernels[0].narrowBytes, -1);
+  json["kernels"][0]["type"] = "bf16";
+  json["kernels"][0]["narrow_bytes"] = 1;
+  Manifest m = Manifest::parse(json.dump());
+  EXPECT_EQ(m.kernels[0].type, SHEAF_BF16);
+  EXPECT_EQ(m.kernels[0].narrowBytes, 1);
+  json["kernels"][0]["type"] = "b16";
+  expectError([&] { Manifest::parse(json.dump()); },
+              "kernel 0 has type \"b16\"; expected an element type");
+}
+
 TEST(Manifest, RefusesWhatIsWrong) {
   auto buffer = [](const char *key, Json value) {
     return [=](Json &j) { j["buffers"][0][key] = value; };

@@ -35,7 +35,7 @@ TEST(Options, Refused) {
   expect({"a", "--lr=fast"}, "expected a number");
   expect({"a", "--lr=nan"}, "expected a number");
   expect({"a", "--order=reverse"}, "sequential or random");
-  expect({"a", "--device=cuda"}, "expected cpu");
+  expect({"a", "--device=cuda"}, "expected cpu or sim");
   expect({"a", "--wait-limit=-1"}, "a number of seconds from 0");
   expect({"a", "-x"}, "options start with --");
 }

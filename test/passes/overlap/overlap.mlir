@@ -1,10 +1,10 @@
-// RUN: sheaf-opt %s --exec-start-early --remarks-filter=overlap 2>%t.txt | FileCheck %s
+// RUN: sheaf-opt %s --exec-overlap --remarks-filter=overlap 2>%t.txt | FileCheck %s
 // RUN: FileCheck %s --check-prefix=REMARK < %t.txt
-// RUN: sheaf-opt %s --exec-start-early=kinds=all_reduce | FileCheck %s --check-prefix=REDUCE
-// RUN: sed '/^.. What comes from a branch/,$d' %s | sheaf-opt --exec-start-early --exec-place --exec-to-llvm | FileCheck %s --check-prefix=LLVM
-// RUN: sheaf-opt %s --exec-start-early --exec-start-early | sheaf-opt --emit-bytecode | sheaf-opt | FileCheck %s
+// RUN: sheaf-opt %s --exec-overlap=kinds=permute | FileCheck %s --check-prefix=PERMUTE
+// RUN: sed '/^.. What comes from a branch/,$d' %s | sheaf-opt --exec-overlap --exec-place --exec-to-llvm | FileCheck %s --check-prefix=LLVM
+// RUN: sheaf-opt %s --exec-overlap --exec-overlap | sheaf-opt --emit-bytecode | sheaf-opt | FileCheck %s
 
-// REMARK: start-early.mlir:[[#@LINE+18]]:3: remark: [Passed] started-early | Category:overlap | Function=beside | Ops=2, Remark="permute goes on beside 2 ops
+// REMARK: overlap.mlir:[[#@LINE+18]]:3: remark: [Passed] started-early | Category:overlap | Function=beside | Ops=2, Remark="permute goes on beside 2 ops
 
 // The start moves up to where what it sends is written, the wait down to where what comes is read.
 // CHECK-LABEL: func.func @beside
@@ -28,12 +28,12 @@ func.func @beside(%x: memref<8xf32>, %y: memref<8xf32>, %z: memref<8xf32>) {
   return
 }
 
-// Other kinds stay as they are, unless they are asked for.
-// CHECK-LABEL: func.func @others
-// CHECK: exec.collective all_reduce by sum reads(%arg0 : memref<8xf32>) writes(%{{.*}} : memref<8xf32>)
-// REDUCE-LABEL: func.func @others
-// REDUCE: exec.collective all_reduce by sum reads(%arg0 : memref<8xf32>) writes(%{{.*}}, %{{.*}} : memref<8xf32>, memref<i64>)
-func.func @others(%x: memref<8xf32>, %y: memref<8xf32>) {
+// All kinds, unless some are asked for.
+// CHECK-LABEL: func.func @kinds
+// CHECK: exec.collective all_reduce by sum reads(%arg0 : memref<8xf32>) writes(%{{.*}}, %{{.*}} : memref<8xf32>, memref<i64>)
+// PERMUTE-LABEL: func.func @kinds
+// PERMUTE: exec.collective all_reduce by sum reads(%arg0 : memref<8xf32>) writes(%{{.*}} : memref<8xf32>) sizes
+func.func @kinds(%x: memref<8xf32>, %y: memref<8xf32>) {
   %a = exec.buffer : memref<8xf32>
   %b = exec.buffer : memref<8xf32>
   exec.collective all_reduce by sum reads(%x : memref<8xf32>) writes(%b : memref<8xf32>) sizes [2] strides [1]

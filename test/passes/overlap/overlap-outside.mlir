@@ -1,4 +1,4 @@
-// RUN: sheaf-opt %s --exec-start-early | FileCheck %s
+// RUN: sheaf-opt %s --exec-overlap | FileCheck %s
 
 // Outside of functions nothing runs, and nothing is moved.
 // CHECK: exec.collective permute reads(%{{.*}} : memref<8xf32>) writes(%{{.*}} : memref<8xf32>) sizes
