@@ -185,11 +185,11 @@ LogicalResult LaunchOp::verifySymbolUses(SymbolTableCollection &symbols) {
       symbols.lookupNearestSymbolFrom<func::FuncOp>(*this, getKernelAttr());
   if (!kernel)
     return emitOpError("kernel ") << getKernelAttr() << " is not a function";
-  // A lowered kernel sees an i1 buffer as the bytes it is.
+  // A lowered kernel sees a buffer of less than 8 bits as the bytes it is.
   SmallVector<Type> expected;
   for (Type type : getOperandTypes()) {
     auto memory = cast<MemRefType>(type);
-    expected.push_back(memory.getElementType().isInteger(1)
+    expected.push_back(memory.getElementType().getIntOrFloatBitWidth() < 8
                            ? MemRefType::get(memory.getShape(),
                                              IntegerType::get(getContext(), 8))
                            : type);

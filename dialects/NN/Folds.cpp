@@ -103,7 +103,7 @@ static Attribute evaluate(RankedTensorType type, ArrayRef<Attribute> operands,
   return DenseElementsAttr::get(type, ArrayRef<Out>(values));
 }
 
-/// A number of an 8-bit float or of f32, bf16 or f16 as f32.
+/// A number of a narrow float or of f32 as f32.
 static float toFloat(const APFloat &number) {
   if (&number.getSemantics() == &APFloat::Float8E8M0FNU())
     return sheaf::decode<sheaf::Format::E8M0>(
@@ -111,7 +111,7 @@ static float toFloat(const APFloat &number) {
   return number.convertToFloat();
 }
 
-/// The code of `value` in `to`, bf16, f16 or an 8-bit float; with `random` it
+/// The code of `value` in `to`, a narrow float; with `random` it
 /// is rounded by those bits.
 static APFloat encoded(FloatType to, float value, bool saturates,
                        std::optional<uint32_t> random = std::nullopt) {
@@ -126,6 +126,7 @@ static APFloat encoded(FloatType to, float value, bool saturates,
       : to.isF16()                ? code.operator()<sheaf::Format::FP16>()
       : isa<Float8E4M3FNType>(to) ? code.operator()<sheaf::Format::E4M3>()
       : isa<Float8E5M2Type>(to)   ? code.operator()<sheaf::Format::E5M2>()
+      : isa<Float4E2M1FNType>(to) ? code.operator()<sheaf::Format::E2M1>()
                                   : code.operator()<sheaf::Format::E8M0>();
   return APFloat(to.getFloatSemantics(), APInt(to.getWidth(), bits));
 }
@@ -421,7 +422,7 @@ OpFoldResult CastOp::fold(FoldAdaptor adaptor) {
     return evaluateStochastic(*this, input, adaptor.getRandom());
   Type from = input.getElementType();
   auto toType = dyn_cast<FloatType>(to);
-  if (toType && saturates()) {
+  if (toType && (saturates() || isa<Float4E2M1FNType>(toType))) {
     // As kernels do. A number of f64 would be rounded twice, an integer is left
     // to the machine.
     if (!isa<FloatType>(from) || from.isF64())

@@ -42,7 +42,7 @@ def NN_ScaleRuleAttr : NN_EnumAttr<NN_ScaleRule, "scale_rule">;
 
 /// The element type of a payload.
 def NN_PayloadAttr : TypeAttrBase<"::mlir::FloatType",
-  "f8E4M3FN, f8E5M2 or f16 (f4E2M1FN, of which two lie in a byte, cannot be stored)",
+  "f8E4M3FN, f8E5M2, f4E2M1FN or f16",
   CPred<"::sheaf::nn::isPayload($_self)">>;
 
 def NN_Scores : NN_Enum<"Scores", "how a router's logits become scores", [

@@ -21,7 +21,7 @@ class NN_Tensor<string elementPredicate, string elements> : Type<
     "::mlir::RankedTensorType">;
 
 def NN_AnyTensor : NN_Tensor<"::sheaf::nn::isAnyElement($_self)",
-  "f64, f32, bf16, f16, an 8-bit float, i32, i8 or i1">;
+  "f64, f32, bf16, f16, an 8-bit or 4-bit float, i32, i8 or i1">;
 def NN_FloatTensor : NN_Tensor<"::sheaf::nn::isFloatElement($_self)",
   "f64, f32, bf16 or f16">;
 def NN_NumberTensor : NN_Tensor<"::sheaf::nn::isNumberElement($_self)",
@@ -32,7 +32,7 @@ def NN_RandomTensor : NN_Tensor<
   "f64, f32, bf16, f16, or i32 for bits">;
 def NN_NarrowTensor : NN_Tensor<"::sheaf::nn::isNarrowElement($_self)", "f32, bf16 or f16">;
 def NN_PayloadTensor : NN_Tensor<"::sheaf::nn::isPayloadElement($_self)",
-  "f8E4M3FN, f8E5M2 or f16">;
+  "f8E4M3FN, f8E5M2, f4E2M1FN or f16">;
 def NN_FactorTensor : NN_Tensor<"::sheaf::nn::isFactorElement($_self)",
   "f32 or f8E8M0FNU">;
 def NN_BoolTensor : NN_Tensor<"::sheaf::nn::isBoolElement($_self)", "i1">;
@@ -219,7 +219,7 @@ def NN_CastOp : NN_ElementwiseOp<"cast", [ByGradient]> {
     `saturate`, to bf16, f16 or an 8-bit float: what is larger than the largest
     finite number, infinity included, becomes that; NaN stays. A cast to an 8-bit
     float does so without the word, too. To f8E8M0FNU, which has powers of two only,
-    a cast takes the magnitude and rounds up.
+    a cast takes the magnitude and rounds up. To f4E2M1FN it saturates, and NaN becomes 6.
 
     `stochastic`, from f32 to bf16, f16, f8E4M3FN or f8E5M2: away from zero with the
     probability of what is cut off, by 32 random bits an element, those of `nn.random
@@ -637,11 +637,11 @@ def NN_DropoutOp : NN_Op<"dropout", [ByInference, ByRule, ByGradient, ByDecompos
 //===----------------------------------------------------------------------===//
 
 def NN_QuantizeOp : NN_Op<"quantize", [ByInference, ByRule, ByDecomposition]> {
-  let summary = "8-bit floats and the factors that bring them back";
+  let summary = "narrow floats and the factors that bring them back";
   let description = [{
     Cuts the input into blocks, scales each so that its largest magnitude, amax, is
     near the largest number of the payload's format, L (448 of f8E4M3FN, 57344 of
-    f8E5M2), and casts. `blocks` has the length of a block along each dimension, 0
+    f8E5M2, 6 of f4E2M1FN, 65504 of f16), and casts. `blocks` has the length of a block along each dimension, 0
     for the whole of it: `[0, 0]` is one block a tensor, `[1, 0]` one a row, `[1, 128]`
     and `[128, 128]` those of DeepSeek-V3, `[1, 32]` those of MX. Behind the last whole
     block of a dimension stands a shorter one. The second result has for each block the
@@ -654,7 +654,7 @@ def NN_QuantizeOp : NN_Op<"quantize", [ByInference, ByRule, ByDecomposition]> {
     f8E8M0FNU, payload = cast(x / factor) (OCP Microscaling Formats 1.0, with the
     factor rounded up). Where amax is 0, infinite or NaN, scale and factor are 1.
     Everything is computed in f32; the cast saturates and keeps NaN, so that a finite
-    tensor gives no NaN, and NaN stays where it is.
+    tensor gives no NaN, and NaN stays where it is (f4E2M1FN has none: it becomes 6).
 
     It has no gradient: it is put in after differentiation. A dimension that is one of
     several blocks is sharded by whole blocks, one that is a single block is needed
@@ -679,7 +679,7 @@ def NN_QuantizeOp : NN_Op<"quantize", [ByInference, ByRule, ByDecomposition]> {
 }
 
 def NN_DequantizeOp : NN_Op<"dequantize", [ByRule, ByDecomposition]> {
-  let summary = "numbers from 8-bit floats and factors";
+  let summary = "numbers from narrow floats and factors";
   let description = [{
     Each element times the factor of its block, in f32, rounded once to the result's
     type. `blocks` as in `nn.quantize`. It has no gradient.

@@ -130,7 +130,8 @@ bool sheaf::nn::isNarrowElement(Type type) {
   return isFloatElement(type) && !elementOf(type).isF64();
 }
 bool sheaf::nn::isPayload(Type element) {
-  return isa<Float8E4M3FNType, Float8E5M2Type, Float16Type>(element);
+  return isa<Float8E4M3FNType, Float8E5M2Type, Float4E2M1FNType, Float16Type>(
+      element);
 }
 bool sheaf::nn::isPayloadElement(Type type) {
   Type element = elementOf(type);
@@ -314,7 +315,7 @@ LogicalResult CastOp::verify() {
               "the result; leave 'saturate' out";
   if (!getRandom())
     return success();
-  if (!from.isF32() || !isNarrow(to))
+  if (!from.isF32() || !isNarrow(to) || isa<Float4E2M1FNType>(to))
     return emitOpError("rounds stochastically from ")
            << from << " to " << to
            << ", expected f32 and bf16, f16, f8E4M3FN or f8E5M2";

@@ -33,13 +33,16 @@ LARGEST = np.finfo(np.float32).max
 @functools.cache
 def table(format):
     """The numbers of the codes without a sign, as f64."""
+    if format == "f4E2M1FN":
+        return np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
     exponent, largest, _ = FORMATS[format]
     codes = np.arange(largest + 1, dtype=np.uint8)
     return safetensors.f8_to_f32(codes, exponent).astype(np.float64)
 
 
 def encode(x, format):
-    """The values after a saturating cast to nearest even, with their signs; NaN stays."""
+    """The values after a saturating cast to nearest even, with their signs; NaN stays, but for
+    4 bits, where it is 6."""
     numbers = table(format)
     middle = (numbers[1:] + numbers[:-1]) / 2
     size = np.abs(x).astype(np.float64)
@@ -47,7 +50,8 @@ def encode(x, format):
     tie = middle[np.minimum(code, len(middle) - 1)] == size
     code = np.where(tie & (code % 2 == 1), code + 1, code)
     value = np.copysign(numbers[np.minimum(code, len(numbers) - 1)], x)
-    return np.where(np.isnan(x), np.nan, value).astype(np.float32)
+    nan = 6 if format == "f4E2M1FN" else np.nan
+    return np.where(np.isnan(x), nan, value).astype(np.float32)
 
 
 def block_length(size, block):
@@ -262,6 +266,66 @@ def check_cases(session, runner):
                       and same(found[case.name][1], rounded))
 
 
+def check_four_bits(session, runner):
+    """f4E2M1FN in buffers, a code in a byte: stored by one function, read by another."""
+    listed = [("f32", (1, 32), "e8m0"), ("bf16", (1, 32), "e8m0"), ("f32", (0, 0), "exact"),
+              ("f16", (1, 16), "power_of_two")]
+    text = ""
+    for i, (element, blocks, rule) in enumerate(listed):
+        x, q, y, h = (tensor(SHAPE, e) for e in (element, "f4E2M1FN", "f32", "bf16"))
+        f = tensor(factor_shape(SHAPE, blocks), "f8E8M0FNU" if rule == "e8m0" else "f32")
+        text += (
+            f"func.func private @store{i}(%x: {x}) -> ({q}, {f}) attributes {{nn.layer}} {{\n"
+            f"  %q, %f = nn.quantize %x to f4E2M1FN blocks {list(blocks)} scale {rule} : ({x}) -> "
+            f"({q}, {f})\n  return %q, %f : {q}, {f}\n}}\n"
+            f"func.func @f{i}(%x: {x}) -> ({y}, {f}, {y}, {h}) {{\n"
+            f"  %q:2 = call @store{i}(%x) : ({x}) -> ({q}, {f})\n"
+            f"  %v = nn.cast %q#0 : {q} -> {y}\n"
+            f"  %y = nn.dequantize %q#0, %q#1 blocks {list(blocks)} : ({q}, {f}) -> {y}\n"
+            f"  %h = nn.dequantize %q#0, %q#1 blocks {list(blocks)} : ({q}, {f}) -> {h}\n"
+            f"  return %v, %q#1, %y, %h : {y}, {f}, {y}, {h}\n}}\n")
+    # Of constants, too, and kept in a table.
+    values = np.array([0, -0.0, 0.2, 0.25, 0.26, 0.75, -1.25, 1.75, 2.5, 5, 5.1, -7], np.float32)
+    numbers = ", ".join(f"{value:.3e}" for value in values)
+    text += (f"func.func @c() -> tensor<12xf32> {{\n  %c = nn.constant dense<[{numbers}]> : "
+             "tensor<12xf32>\n  %q = nn.cast %c : tensor<12xf32> -> tensor<12xf4E2M1FN>\n"
+             "  %y = nn.cast %q : tensor<12xf4E2M1FN> -> tensor<12xf32>\n"
+             "  return %y : tensor<12xf32>\n}\n")
+    with open(session.path("entry.mlir"), "w", encoding="utf-8") as file:
+        file.write("func.func @e(%x: tensor<8xf32>) -> tensor<8xf4E2M1FN> {\n  %q = nn.cast %x : "
+                   "tensor<8xf32> -> tensor<8xf4E2M1FN>\n  return %q : tensor<8xf4E2M1FN>\n}\n")
+    artifact = runner.compile("four", text)
+    wrong = {}
+    for title, x in inputs().items():
+        sources = [narrowed(x, element) for element, _, _ in listed]
+        found = runner.call(artifact, {
+            f"f{i}": [source.astype(np.float16) if listed[i][0] == "f16" else source]
+            for i, source in enumerate(sources)},
+            bf16=[f"input:f{i}.arg0" for i, entry in enumerate(listed) if entry[0] == "bf16"])
+        for i, (_, blocks, rule) in enumerate(listed):
+            payload, factors = quantize(sources[i], "f4E2M1FN", blocks, rule)
+            wide = dequantize(payload, factors, blocks)
+            finite = np.isfinite(wide)
+            rounded = np.where(finite, safetensors.bf16_to_f32(safetensors.f32_to_bf16(
+                np.where(finite, wide, 0))).reshape(wide.shape), wide)
+            for what, a, b in zip(("payload", "factors", "f32", "bf16"), found[f"f{i}"],
+                                  (payload, factors, wide, rounded)):
+                if not same(a, b):
+                    wrong.setdefault(i, f"{title}: {what}")
+    for i, entry in enumerate(listed):
+        session.check(f"f4E2M1FN from {entry[0]}, blocks {list(entry[1])} {entry[2]}",
+                      i not in wrong, wrong.get(i, ""))
+    constants = runner.call(artifact, {"c": []})["c"][0]
+    session.check("f4E2M1FN: constants", same(constants, encode(values, "f4E2M1FN")),
+                  f"{constants}")
+    step = runner.session.run("sheaf-compile", runner.session.path("four.mlir"), "--emit=exec")
+    session.check("f4E2M1FN is in buffers", "memref<130x200xf4E2M1FN>" in step)
+    status, _, err = session.try_run("sheaf-compile", session.path("entry.mlir"), "-o",
+                                     session.path("entry.sheaf"))
+    session.check("f4E2M1FN of an entry is refused", status == 1 and
+                  "buffer of element type 'f4E2M1FN' has no place in an artifact" in err, err[-300:])
+
+
 PRODUCTS = [
     # Equation, shapes, formats, blocks, rule, type of the result.
     ("bk,nk->bn", (5, 200), (7, 200), ("f8E4M3FN", "f8E4M3FN"), (1, 128), (128, 128),
@@ -355,6 +419,7 @@ def body(session, _):
     runner = Runner(session)
     with np.errstate(all="ignore"):
         check_cases(session, runner)
+        check_four_bits(session, runner)
         check_products(session, runner)
         check_mesh(session, runner)
 

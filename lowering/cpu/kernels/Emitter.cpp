@@ -285,6 +285,14 @@ Value Emitter::bufferOf(Value tensor) {
     element = builder().getI8Type();
     value = DenseElementsAttr::get(RankedTensorType::get({elements}, element),
                                    ArrayRef<int8_t>(bytes));
+  } else if (isa<Float4E2M1FNType>(element)) {
+    SmallVector<int8_t> bytes;
+    for (const APFloat &number : value.getValues<APFloat>())
+      bytes.push_back(
+          static_cast<int8_t>(number.bitcastToAPInt().getZExtValue()));
+    element = builder().getI8Type();
+    value = DenseElementsAttr::get(RankedTensorType::get({elements}, element),
+                                   ArrayRef<int8_t>(bytes));
   } else if (auto dense = dyn_cast<DenseElementsAttr>(value)) {
     value = dense.reshape(RankedTensorType::get({elements}, element));
   }
@@ -333,6 +341,12 @@ Value Emitter::load(Value buffer, const Index &offset, Type element) {
     loaded = make<vector::FromElementsOp>(
         VectorType::get(lanes.count, type.getElementType()), elements);
   }
+  if (isa<Float4E2M1FNType>(element))
+    return make<arith::BitcastOp>(
+        withElement(loaded.getType(), element),
+        make<arith::TruncIOp>(
+            withElement(loaded.getType(), builder().getIntegerType(4)),
+            loaded));
   if (!element.isInteger(1))
     return loaded;
   return make<arith::CmpIOp>(arith::CmpIPredicate::ne, loaded,
@@ -342,7 +356,10 @@ Value Emitter::load(Value buffer, const Index &offset, Type element) {
 void Emitter::store(Value value, Value buffer, const Index &offset) {
   Indexing::Lanes lanes = indexing.lanes(offset);
   Type element = cast<MemRefType>(buffer.getType()).getElementType();
-  if (getElementTypeOrSelf(value.getType()).isInteger(1))
+  if (isa<Float4E2M1FNType>(getElementTypeOrSelf(value.getType())))
+    value = make<arith::BitcastOp>(
+        withElement(value.getType(), builder().getIntegerType(4)), value);
+  if (getElementTypeOrSelf(value.getType()) != element)
     value = make<arith::ExtUIOp>(withElement(value.getType(), element), value);
   if (lanes.count == 1) {
     make<memref::StoreOp>(value, buffer, first(offset));
@@ -670,7 +687,7 @@ void Emitter::keepRows(const Index &index, int64_t size,
     if (known == rows.end()) {
       Type element = tensorOf(tensor).getElementType();
       int64_t bytes = size * element.getIntOrFloatBitWidth() / 8;
-      if (element.isInteger(1) || keptBytes + bytes > kLimit)
+      if (element.getIntOrFloatBitWidth() < 8 || keptBytes + bytes > kLimit)
         continue;
       keptBytes += bytes;
       Value buffer;

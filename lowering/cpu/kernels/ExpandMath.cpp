@@ -381,15 +381,17 @@ struct Steps {
     return fromBits(shl(resize(bits(x), 32), 16), builder.getF32Type());
   }
 
-  /// An 8-bit float: bits of the mantissa, exponent of the least normal number,
-  /// code of the largest finite number.
+  /// A float of 8 or 4 bits: those of the mantissa, exponent of the least
+  /// normal number, codes of the largest finite number and of what NaN becomes.
   struct Small {
-    int mantissa, least, largest;
+    int mantissa, least, largest, nan;
   };
   static Small formatOf(FloatType type) {
     if (isa<Float8E4M3FNType>(type))
-      return {3, -6, 0x7e};
-    return {2, -14, 0x7b};
+      return {3, -6, 0x7e, 0x7f};
+    if (isa<Float4E2M1FNType>(type))
+      return {1, 0, 0x7, 0x7};
+    return {2, -14, 0x7b, 0x7f};
   }
 
   /// Rounds to nearest even; what is larger than the largest finite number,
@@ -398,7 +400,8 @@ struct Steps {
     Small format = formatOf(type);
     int shift = 23 - format.mantissa;
     Value word = bits(x);
-    Value sign = iand(shr(word, 24), 0x80);
+    int width = type.getWidth();
+    Value sign = iand(shr(word, 32 - width), 1 << (width - 1));
     Value size = iand(word, 0x7fffffff);
     Value odd = iand(shr(size, shift), 1);
     Value rounded =
@@ -413,15 +416,20 @@ struct Steps {
     Value isSmall = less(abs(x), std::ldexp(1.0, format.least));
     Value code = select(isSmall, subnormal, normal);
     code = make<arith::MinSIOp>(code, number(code, format.largest));
-    code = select(isNaN(x), number(code, 0x7f), code);
     code = make<arith::OrIOp>(code, sign);
-    return fromBits(resize(code, 8), type);
+    // A NaN has a sign, but for the 6 that stands for it in 4 bits.
+    Value nan = number(code, format.nan);
+    if (width == 8)
+      nan = make<arith::OrIOp>(nan, sign);
+    code = select(isNaN(x), nan, code);
+    return fromBits(resize(code, width), type);
   }
   Value decodeF8(Value x, FloatType type) {
     Small format = formatOf(type);
+    int width = type.getWidth(), ofSign = 1 << (width - 1);
     Value word = resize(bits(x), 32);
-    Value sign = shl(iand(word, 0x80), 24);
-    Value code = iand(word, 0x7f);
+    Value sign = shl(iand(word, ofSign), 32 - width);
+    Value code = iand(word, ofSign - 1);
     Value normal =
         iadd(shl(code, 23 - format.mantissa), (format.least + 126) << 23);
     Type f32 = withElement(x.getType(), builder.getF32Type());
@@ -434,7 +442,7 @@ struct Steps {
     if (format.mantissa == 3) { // no infinity, one NaN
       result = select(icompare(arith::CmpIPredicate::eq, code, 0x7f),
                       number(result, 0x7fc00000), result);
-    } else {
+    } else if (format.mantissa == 2) {
       Value special = icompare(arith::CmpIPredicate::sge, code, 0x7c);
       Value rest = iadd(shl(iand(code, 3), 21), 0x7f800000);
       result = select(special, rest, result);
@@ -523,7 +531,7 @@ struct ExpandTruncation : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-/// An integer as bf16 or an 8-bit float, from f64, which has it exactly.
+/// An integer as bf16 or a narrower float, from f64, which has it exactly.
 template <typename Op>
 struct ExpandFromInteger : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;

@@ -331,7 +331,8 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   auto addType = [&](Type type) {
     auto tensor = cast<RankedTensorType>(type);
     Type element = tensor.getElementType();
-    if (element.isInteger(1))
+    // A byte for each.
+    if (element.isInteger(1) || isa<Float4E2M1FNType>(element))
       element = builder.getI8Type();
     types.push_back(MemRefType::get(tensor.getShape(), element));
   };

@@ -26,7 +26,7 @@ func.func @f(%x: tensor<4xi64>) {
 // -----
 
 func.func @f(%x: tensor<4xcomplex<f32>>) {
-  // expected-error @+1 {{'nn.reshape' op operand #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f64, f32, bf16, f16, an 8-bit float, i32, i8 or i1, but got 'tensor<4xcomplex<f32>>'}}
+  // expected-error @+1 {{'nn.reshape' op operand #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f64, f32, bf16, f16, an 8-bit or 4-bit float, i32, i8 or i1, but got 'tensor<4xcomplex<f32>>'}}
   %0 = nn.reshape %x : tensor<4xcomplex<f32>> -> tensor<2x2xcomplex<f32>>
   return
 }
@@ -75,7 +75,7 @@ func.func @f(%x: tensor<?x4xf32>) {
 // -----
 
 func.func @f(%x: tensor<?x4xf32>) {
-  // expected-error @+1 {{'nn.reshape' op operand #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f64, f32, bf16, f16, an 8-bit float, i32, i8 or i1, but got 'tensor<?x4xf32>'}}
+  // expected-error @+1 {{'nn.reshape' op operand #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f64, f32, bf16, f16, an 8-bit or 4-bit float, i32, i8 or i1, but got 'tensor<?x4xf32>'}}
   %0 = nn.reshape %x : tensor<?x4xf32> -> tensor<4x4xf32>
   return
 }
@@ -117,7 +117,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 
 func.func @f(%x: tensor<4xf32>) {
-  // expected-error @+1 {{'nn.broadcast' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f64, f32, bf16, f16, an 8-bit float, i32, i8 or i1, but got 'tensor<9223372036854775807x4xf32>'}}
+  // expected-error @+1 {{'nn.broadcast' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f64, f32, bf16, f16, an 8-bit or 4-bit float, i32, i8 or i1, but got 'tensor<9223372036854775807x4xf32>'}}
   %0 = nn.broadcast %x dims [1] : tensor<4xf32> -> tensor<9223372036854775807x4xf32>
   return
 }
@@ -1293,16 +1293,16 @@ func.func @f(%k: tensor<4xi32>, %s: tensor<i32>) {
 
 // Payloads and factors.
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'nn.quantize' op attribute 'format' failed to satisfy constraint: f8E4M3FN, f8E5M2 or f16 (f4E2M1FN, of which two lie in a byte, cannot be stored)}}
-  %q, %s = nn.quantize %x to f4E2M1FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>)
+  // expected-error @+1 {{'nn.quantize' op attribute 'format' failed to satisfy constraint: f8E4M3FN, f8E5M2, f4E2M1FN or f16}}
+  %q, %s = nn.quantize %x to bf16 blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf8E4M3FN>, tensor<4x1xf32>)
   return
 }
 
 // -----
 
 func.func @f(%x: tensor<4x8xf32>) {
-  // expected-error @+1 {{'nn.quantize' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f8E4M3FN, f8E5M2 or f16, but got 'tensor<4x8xf4E2M1FN>'}}
-  %q, %s = nn.quantize %x to f8E4M3FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xf4E2M1FN>, tensor<4x1xf32>)
+  // expected-error @+1 {{'nn.quantize' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f8E4M3FN, f8E5M2, f4E2M1FN or f16, but got 'tensor<4x8xbf16>'}}
+  %q, %s = nn.quantize %x to f8E4M3FN blocks [1, 0] scale exact : (tensor<4x8xf32>) -> (tensor<4x8xbf16>, tensor<4x1xf32>)
   return
 }
 
@@ -1418,5 +1418,23 @@ func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x1x
 func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x1xf32>, %t: tensor<6x1xf32>) {
   // expected-error @+1 {{'nn.scaled_einsum' op result #0 must be tensor with static dimensions of at least 1 and at most 2^59 elements of type f32, bf16 or f16, but got 'tensor<4x6xf8E4M3FN>'}}
   %y = nn.scaled_einsum "mk,nk->mn"(%a, %b) scales(%s, %t) blocks [1, 0], [1, 0] : (tensor<4x8xf8E4M3FN>, tensor<6x8xf8E4M3FN>, tensor<4x1xf32>, tensor<6x1xf32>) -> tensor<4x6xf8E4M3FN>
+  return
+}
+
+// -----
+
+// Payloads of which there is no product.
+func.func @f(%a: tensor<4x32xf4E2M1FN>, %b: tensor<8x32xf4E2M1FN>, %fa: tensor<4x1xf8E8M0FNU>, %fb: tensor<8x1xf8E8M0FNU>) {
+  // expected-error @+1 {{'nn.scaled_einsum' op multiplies a payload of 'f4E2M1FN', expected f8E4M3FN or f8E5M2; no other product is built, use nn.dequantize and nn.einsum}}
+  %y = nn.scaled_einsum "bk,nk->bn"(%a, %b) scales(%fa, %fb) blocks [1, 32], [1, 32]
+    : (tensor<4x32xf4E2M1FN>, tensor<8x32xf4E2M1FN>, tensor<4x1xf8E8M0FNU>, tensor<8x1xf8E8M0FNU>) -> tensor<4x8xf32>
+  return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %b: tensor<4xi32>) {
+  // expected-error @+1 {{'nn.cast' op rounds stochastically from 'f32' to 'f4E2M1FN', expected f32 and bf16, f16, f8E4M3FN or f8E5M2}}
+  %y = nn.cast %x stochastic %b : tensor<4xf32>, tensor<4xi32> -> tensor<4xf4E2M1FN>
   return
 }
