@@ -160,6 +160,10 @@ SimulatedPlace placeOf(const Manifest &manifest, const EntryInfo &entry,
   return place;
 }
 
+std::string amountText(double bytes) {
+  return bytesText(static_cast<int64_t>(std::min(bytes, 9e18)));
+}
+
 std::string secondsText(double seconds) {
   return seconds >= 1      ? fmt::format("{:.3f} s", seconds)
          : seconds >= 1e-3 ? fmt::format("{:.3f} ms", seconds * 1e3)
@@ -266,7 +270,7 @@ std::string sheaf::simulationTable(const Simulation &s) {
   }
   line("of a device's {} of memory; parts of the step's time: kernels as if "
        "alone, what sharing",
-       bytesText(static_cast<int64_t>(s.memoryBytes)));
+       amountText(s.memoryBytes));
   line("multiprocessors adds, waits for transfers under way, other waits; "
        "the four behind idle are parts of busy");
 
@@ -300,9 +304,8 @@ std::string sheaf::simulationTable(const Simulation &s) {
          "place", "count", "sent", "time", "exposed");
     for (const auto &[key, sum] : sums)
       line("{:<16} {:<12} {:>6} {:>8} {:>12} {:>12} {:>12}", key.first,
-           key.second, sum.place, sum.count,
-           bytesText(static_cast<int64_t>(sum.bytes)), secondsText(sum.seconds),
-           secondsText(sum.exposed));
+           key.second, sum.place, sum.count, amountText(sum.bytes),
+           secondsText(sum.seconds), secondsText(sum.exposed));
   }
   return out;
 }
