@@ -1424,7 +1424,7 @@ func.func @f(%a: tensor<4x8xf8E4M3FN>, %b: tensor<6x8xf8E4M3FN>, %s: tensor<4x1x
 // -----
 
 func.func @scores(%q: tensor<1x2147483647x12x4xf32>) -> tensor<1x2147483647x12x4xf32> {
-  // expected-error @+1 {{'nn.attention' op has scores of 1x12x2147483647x2147483647, expected at most 2^59 elements; cut the sequence}}
+  // expected-error @+1 {{'nn.attention' op has scores of [1, 12, 2147483647, 2147483647], expected at most 2^59 elements; cut the sequence}}
   %y = nn.attention %q, %q, %q : (tensor<1x2147483647x12x4xf32>, tensor<1x2147483647x12x4xf32>, tensor<1x2147483647x12x4xf32>) -> tensor<1x2147483647x12x4xf32>
   return %y : tensor<1x2147483647x12x4xf32>
 }
