@@ -124,6 +124,7 @@ private:
   /// Floor 3 without its mesh.
   LogicalResult makeTransfers();
   LogicalResult makeExec();
+  std::string overlapPipeline();
   LogicalResult explainOverlap();
   LogicalResult checkMemory();
   LogicalResult statePeaks();
@@ -1015,6 +1016,16 @@ LogicalResult Compilation::explainOverlap() {
   return success();
 }
 
+/// The pass that decides when transfers start.
+std::string Compilation::overlapPipeline() {
+  std::string pipeline =
+      "exec-overlap{memory=" +
+      std::to_string(std::max<int64_t>(0, options.memoryLimit));
+  if (!options.cluster.empty())
+    pipeline += " cluster=\"" + options.cluster + "\"";
+  return pipeline + "}";
+}
+
 /// From there to the placed program.
 LogicalResult Compilation::makeExec() {
   if (failed(makeTransfers()) || failed(makePrograms()))
@@ -1028,10 +1039,7 @@ LogicalResult Compilation::makeExec() {
   return failure(
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
-      failed(runPasses("overlap",
-                       Twine("exec-overlap{memory=") +
-                           Twine(std::max<int64_t>(0, options.memoryLimit)) +
-                           "}")) ||
+      (options.overlaps && failed(runPasses("overlap", overlapPipeline()))) ||
       failed(explainOverlap()) || failed(runPasses("place", "exec-place")) ||
       failed(phases.at("placed")) ||
       (!phases.isSkipping() &&

@@ -92,6 +92,10 @@ struct CompileOptions {
   int64_t embeddingStage = -1;
   /// The most bytes of a device that a step may need; -1: any.
   int64_t memoryLimit = -1;
+  /// Whether transfers start early and are waited for late, and the file that
+  /// describes the cluster whose times say when; empty: times are unknown.
+  bool overlaps = true;
+  std::string cluster;
   /// Parameters of fewer bytes are not sharded by ZeRO.
   int64_t zeroMinBytes = 0;
   /// Whether ZeRO-3 gathers weights `again` for each use, or once a step

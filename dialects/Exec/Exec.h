@@ -101,6 +101,17 @@ inline constexpr llvm::StringLiteral kInputsAttr = "exec.inputs";
 /// that of the input. Several pairs may be used at once. Anything else must not
 /// overlap.
 inline constexpr llvm::StringLiteral kInPlaceAttr = "exec.in_place";
+/// On products, and on attention in a kernel: the element types that its
+/// operands and then its results would have, an array of types. Only where one
+/// is narrower than that of the program.
+inline constexpr llvm::StringLiteral kNarrowAttr = "exec.narrow";
+/// On a kernel: by how many bytes it would read and write less.
+inline constexpr llvm::StringLiteral kNarrowSavedAttr = "exec.narrow_saved";
+/// On a kernel: it only casts, and would not be there.
+inline constexpr llvm::StringLiteral kNarrowNoneAttr = "exec.narrow_none";
+/// On a kernel of attention: "attention" or "attention gradient".
+inline constexpr llvm::StringLiteral kKindAttr = "exec.kind";
+
 /// On a module: what its launches and products are, in the order of their ids:
 /// an array of dictionaries {name, kind, flops, bytes, loc}.
 inline constexpr llvm::StringLiteral kTableAttr = "exec.table";

@@ -1040,6 +1040,12 @@ static LogicalResult verifyAttention(Op op, RankedTensorType result,
     return failure();
   if (k.getDimSize(0) != B || v.getDimSize(0) != B)
     return op.emitOpError("query, key and value have different batch sizes");
+  // A decomposition has them.
+  if (auto scores = RankedTensorType::get({B, H, S, T}, q.getElementType());
+      !isStaticTensor(scores))
+    return op.emitOpError("has scores of ")
+           << shapeText(scores.getShape())
+           << ", expected at most 2^59 elements; cut the sequence";
   if (k.getDimSize(3) != D)
     return op.emitOpError("key has width ")
            << k.getDimSize(3) << ", expected the query's " << D;

@@ -5,6 +5,7 @@
 
 using namespace mlir;
 using namespace sheaf;
+using namespace sheaf::exec;
 
 static Type elementOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());

@@ -11,20 +11,10 @@
 #ifndef SHEAF_NNTOEXEC_NARROW_H
 #define SHEAF_NNTOEXEC_NARROW_H
 
+#include "dialects/Exec/Exec.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace sheaf {
-
-/// On products, and on attention in a kernel: the element types that its
-/// operands and then its results would have, an array of types. Only where one
-/// is narrower than that of the program.
-inline constexpr llvm::StringLiteral kNarrowAttr = "exec.narrow";
-/// On a kernel: by how many bytes it would read and write less.
-inline constexpr llvm::StringLiteral kNarrowSavedAttr = "exec.narrow_saved";
-/// On a kernel: it only casts, and would not be there.
-inline constexpr llvm::StringLiteral kNarrowNoneAttr = "exec.narrow_none";
-/// On a kernel of attention: "attention" or "attention gradient".
-inline constexpr llvm::StringLiteral kKindAttr = "exec.kind";
 
 /// Sets kNarrowAttr on the products and the attention of a function.
 void markNarrow(mlir::func::FuncOp function);

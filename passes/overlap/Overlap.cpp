@@ -11,9 +11,11 @@
 //===----------------------------------------------------------------------===//
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/overlap/LiveBytes.h"
+#include "passes/overlap/OpCosts.h"
 #include "passes/overlap/Passes.h"
 #include <map>
 #include <set>
@@ -39,6 +41,8 @@ constexpr Class kAnything = 0;
 constexpr int64_t kHandleBytes = kAlignment;
 
 constexpr int64_t kNoBound = INT64_MAX;
+/// How much longer a transfer may take than its cost says.
+constexpr double kSlack = 1.25;
 /// By how much buffers that are placed may take more than live at once.
 constexpr int64_t kPlacementPercent = 3;
 
@@ -66,16 +70,18 @@ struct Summary {
   int64_t scratch = 0;
   /// What it starts transfers on, its callees included.
   std::set<Communicator> communicators;
+  /// How long it takes.
+  double seconds = 0;
 };
 
 /// One function.
 class Overlapper {
 public:
   Overlapper(func::FuncOp function, const llvm::StringMap<Summary> &callees,
-             const llvm::SmallDenseSet<Transfer> &kinds, int64_t bound,
-             int64_t ahead)
-      : function(function), callees(callees), kinds(kinds), bound(bound),
-        ahead(ahead) {}
+             const llvm::SmallDenseSet<Transfer> &kinds, OpCosts *costs,
+             int64_t bound, int64_t ahead)
+      : function(function), callees(callees), kinds(kinds), costs(costs),
+        bound(bound), ahead(ahead) {}
 
   Summary run();
 
@@ -83,6 +89,7 @@ private:
   func::FuncOp function;
   const llvm::StringMap<Summary> &callees;
   const llvm::SmallDenseSet<Transfer> &kinds;
+  OpCosts *costs; ///< null: unknown
   int64_t bound, ahead;
   bool hasCalls = false;
 
@@ -99,6 +106,7 @@ private:
 
   Class classOf(Value buffer);
   void number();
+  double secondsOf(Operation *op);
   void runOnBlock(Block &block);
   bool isWanted(CollectiveOp op);
   void rewrite(Block &block, ArrayRef<Operation *> ops,
@@ -230,6 +238,23 @@ static bool mayMoveUp(Value buffer, Block *block) {
   return true;
 }
 
+/// How long the stream of kernels is busy with an op; of a transfer, as if it
+/// waited for it.
+double Overlapper::secondsOf(Operation *op) {
+  if (auto call = dyn_cast<exec::CallOp>(op))
+    return callees.lookup(call.getCallee()).seconds;
+  if (auto collective = dyn_cast<CollectiveOp>(op))
+    return collective.isStarted() ? 0 : costs->transferSeconds(collective);
+  double seconds = costs->seconds(op);
+  for (Region &region : op->getRegions())
+    for (Operation &inner : region.getOps())
+      seconds += secondsOf(&inner);
+  if (auto loop = dyn_cast<scf::ForOp>(op))
+    if (std::optional<APInt> trips = loop.getStaticTripCount())
+      seconds *= static_cast<double>(trips->getSExtValue());
+  return seconds;
+}
+
 void Overlapper::runOnBlock(Block &block) {
   SmallVector<Operation *> ops;
   for (Operation &op : block)
@@ -277,6 +302,22 @@ void Overlapper::runOnBlock(Block &block) {
     worksBefore.push_back(worksBefore.back() + works(op));
   }
 
+  // When each op begins if nothing waits for a transfer that is taken apart,
+  // and when each of those has to start for that.
+  SmallVector<double> begins{0};
+  std::map<Operation *, double> startsBy;
+  if (costs)
+    for (Operation *op : ops) {
+      auto collective = dyn_cast<CollectiveOp>(op);
+      begins.push_back(begins.back() + (collective && isWanted(collective)
+                                            ? 0
+                                            : secondsOf(op)));
+    }
+  auto firstFrom = [&](double time) {
+    int at = llvm::lower_bound(begins, time) - begins.begin();
+    return std::min<int>(at, ops.size() - 1);
+  };
+
   /// The last access in front of `at`, and the first behind it, that conflicts
   /// with a transfer that writes the class, or reads it.
   auto around = [&](Class name, bool transferWrites, int at) {
@@ -296,6 +337,25 @@ void Overlapper::runOnBlock(Block &block) {
       }
     return std::pair(before, behind);
   };
+
+  if (costs) {
+    std::map<Communicator, double> nextStart;
+    for (int at = static_cast<int>(ops.size()) - 1; at >= 0; --at) {
+      auto collective = dyn_cast<CollectiveOp>(ops[at]);
+      if (!collective || !isWanted(collective))
+        continue;
+      int last = std::min(
+          around(classOf(collective.getRead()[0]), false, at).second,
+          around(classOf(collective.getWritten()[0]), true, at).second);
+      double by = begins[last];
+      Communicator communicator = communicatorOf(collective);
+      if (auto next = nextStart.find(communicator); next != nextStart.end())
+        by = std::min(by, next->second);
+      by -= kSlack * costs->transferSeconds(collective);
+      startsBy[collective] = nextStart[communicator] = by;
+    }
+  }
+  std::map<Communicator, double> ends;
 
   // What transfers that are decided keep busy, until which op.
   DenseMap<Class, int> readUntil, writtenUntil;
@@ -349,7 +409,18 @@ void Overlapper::runOnBlock(Block &block) {
     // or of the products between them, in front of what waits for it, and keeps
     // what it sends for no more.
     int wait = last;
-    if (hasCalls) {
+    if (costs) {
+      // The last op that begins early enough.
+      int by = firstFrom(startsBy[collective]);
+      if (begins[by] > startsBy[collective])
+        by = std::max(0, by - 1);
+      first = std::min(at, std::max(first, by));
+      double &end = ends[communicator];
+      double seconds = costs->transferSeconds(collective);
+      end = std::max(end, begins[first]) + seconds;
+      if (lifetimes.contains(getRootBuffer(sent)))
+        wait = std::max(at + 1, std::min(wait, firstFrom(end + seconds)));
+    } else if (hasCalls) {
       int64_t before = llvm::lower_bound(unitsAt, last) - unitsAt.begin();
       int64_t behind =
           llvm::lower_bound(unitsAt, at) - unitsAt.begin() + ahead - 1;
@@ -540,6 +611,9 @@ Summary Overlapper::run() {
   for (Block *block : blocks)
     runOnBlock(*block);
   summary.scratch = live.most();
+  if (costs)
+    for (Operation &op : function.getBody().getOps())
+      summary.seconds += secondsOf(&op);
   function.walk([&](Operation *op) {
     if (auto collective = dyn_cast<CollectiveOp>(op))
       summary.communicators.insert(communicatorOf(collective));
@@ -582,6 +656,13 @@ struct ExecOverlap : sheaf::impl::ExecOverlapBase<ExecOverlap> {
         return signalPassFailure();
       }
 
+    std::optional<ClusterCosts> description;
+    std::optional<OpCosts> costs;
+    if (!cluster.empty()) {
+      description.emplace(cluster);
+      costs.emplace(module, *description);
+    }
+
     llvm::StringMap<Summary> done;
     llvm::StringMap<bool> open;
     // Callees first.
@@ -600,7 +681,11 @@ struct ExecOverlap : sheaf::impl::ExecOverlapBase<ExecOverlap> {
           });
           if (result.wasInterrupted())
             return failure();
-          done[name] = overlap(function, done, wanted);
+          done[name] =
+              overlap(function, done, wanted, costs ? &*costs : nullptr);
+          if (description && !description->error().empty())
+            return LogicalResult(function.emitError("exec-overlap: ")
+                                 << description->error());
           return success();
         };
     for (func::FuncOp function : module.getOps<func::FuncOp>())
@@ -610,7 +695,7 @@ struct ExecOverlap : sheaf::impl::ExecOverlapBase<ExecOverlap> {
 
 private:
   Summary overlap(func::FuncOp function, const llvm::StringMap<Summary> &done,
-                  const llvm::SmallDenseSet<Transfer> &wanted) {
+                  const llvm::SmallDenseSet<Transfer> &wanted, OpCosts *costs) {
     bool isPlain = !function.isExternal();
     function.walk([&](Operation *op) {
       // Buffers that are placed share bytes.
@@ -626,7 +711,7 @@ private:
                     : function->hasAttr(kEntryAttr)
                         ? memory * 100 / (100 + kPlacementPercent)
                         : 0;
-    return Overlapper(function, done, wanted, bound, ahead).run();
+    return Overlapper(function, done, wanted, costs, bound, ahead).run();
   }
 };
 } // namespace

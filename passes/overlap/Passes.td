@@ -21,6 +21,12 @@ def ExecOverlap : Pass<"exec-overlap", "::mlir::ModuleOp"> {
     the next layer's weights are gathered beside this one, and with `ahead=1` those of two
     layers are there at once.
 
+    With `cluster`, the file that describes one, times decide in place of `ahead`: a transfer
+    starts as late as it may so that nothing waits for it, its own time and a quarter more in
+    front of what needs it and of the start of the next on its communicator; and keeps a
+    temporary buffer that it sends until it should be done, and as long again. What a
+    transfer or kernel takes is what `sheaf-run --device=sim` makes of the same file.
+
     With `memory`, the bytes of an entry's arguments and of the buffers that live at one op
     never get more than that, less the three parts in a hundred that placing them may lose;
     in functions that are called they never get more than without the pass, nor where more
@@ -50,6 +56,8 @@ def ExecOverlap : Pass<"exec-overlap", "::mlir::ModuleOp"> {
     between the last two copies.
   }];
   let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"",
+      "A cluster's description (docs/design/simulation.md); none: times are not known">,
     ListOption<"kinds", "kinds", "std::string",
       "What to start early: permute, all_gather, ... (all)">,
     Option<"memory", "memory", "int64_t", "0",

@@ -219,7 +219,7 @@ void readDevice(Cluster &cluster, const Json &json, const std::string &file) {
                  "least_kernel_seconds", "issue_seconds"});
   Cluster::Device &device = cluster.device;
   device.name = object.text("name", "device");
-  device.memoryBytes = object.amount("memory_bytes", "bytes");
+  device.memoryBytes = object.number("memory_bytes", 0, true, 1e18, "bytes");
   device.multiprocessors = object.count("multiprocessors", 1, 1 << 20);
   device.memory = object.rate("memory", "bytes_per_second");
   device.elementwise = object.rate("elementwise", "flops_per_second");

@@ -35,8 +35,9 @@ struct Rank {
   int32_t work = 0;
   double left = 0, rate = 1, since = 0, workBegin = 0;
   bool isSlowed = false;
-  // While it waits.
+  // While it waits, and until when waiting is charged to a transfer.
   int32_t handle = 0;
+  double charged = 0;
   /// Starts by handle: the index of the transfer, or -1 until all members have
   /// posted it; -2 once it is done.
   std::vector<int> transferOf, startOf;
@@ -262,6 +263,7 @@ private:
       return true;
     rank.state = Rank::Waiting;
     rank.handle = handle;
+    rank.charged = rank.now;
     return false;
   }
 
@@ -431,12 +433,24 @@ private:
     }
     for (size_t i = 0; i < members.size(); ++i) {
       Rank &rank = ranks[members[i]];
-      if (rank.state != Rank::Waiting || rank.handle != ended.handles[i])
+      if (rank.state != Rank::Waiting)
         continue;
+      StartTime &sum = outcome.starts[members[i]][ended.starts[i]];
+      if (rank.handle != ended.handles[i]) {
+        // The rank waits for one behind it.
+        int other = rank.transferOf[rank.handle];
+        if (other < 0 || transfers[other].queue != ended.queue)
+          continue;
+        double from =
+            std::max({rank.charged, ended.begin, transfers[other].allPosted});
+        sum.exposed += std::max(0.0, time - from);
+        rank.charged = time;
+        continue;
+      }
       double posted = std::max(rank.now, ended.allPosted);
       outcome.spent[members[i]].exposed += time - posted;
       outcome.spent[members[i]].idle += posted - rank.now;
-      outcome.starts[members[i]][ended.starts[i]].exposed += time - posted;
+      sum.exposed += time - std::max({posted, rank.charged, ended.begin});
       if (settings.wantsSpans && time > rank.now)
         outcome.spans[members[i]].push_back(
             {Span::Wait, ended.starts[i], ended.queue, rank.now, time});

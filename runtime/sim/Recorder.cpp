@@ -157,9 +157,6 @@ public:
       // The first is counted where the row is made or found.
       if (!isNew)
         recording.rows[row].count += 1;
-      if (recording.rows[row].ofRows)
-        recording.rows[row].sentBytes +=
-            static_cast<int64_t>(recording.rows[row].wireBytes);
     }
     recording.program.ops.push_back({Op::Start, index});
     open.insert(handles);
@@ -187,7 +184,6 @@ private:
   /// Descriptions are constant data of the artifact: known by their addresses.
   std::unordered_map<const void *, int32_t> works, starts;
   std::map<std::pair<std::string, double>, int32_t> copies;
-  std::map<std::vector<int64_t>, std::set<GroupShape>> shapes;
   std::set<int64_t> open;
   int64_t handles = 0;
 
@@ -230,41 +226,61 @@ private:
     recording.program.ops.push_back({Op::Work, found->second});
   }
 
-  /// The shapes on the nodes of the groups of all ranks of this place.
-  const std::set<GroupShape> &shapesOf(const SheafCollective &c,
-                                       const Group &own, int64_t self,
-                                       bool isPair) {
+  /// What transfers over the same axes, and of pairs with the same peer, have
+  /// in common.
+  struct GroupFacts {
+    Group group; ///< of the recorded rank
+    /// On the nodes, of the groups of all ranks of this place.
+    std::set<GroupShape> shapes;
+    /// Places along pp that take part, in order; of a pair its other end's.
+    std::vector<int> stages;
+  };
+  std::map<std::vector<int64_t>, GroupFacts> facts;
+
+  const GroupFacts &factsOf(const SheafCollective &c, bool isPair) {
     std::vector<int64_t> key = {isPair ? c.peer : -1};
     for (int32_t i = 0; i < c.axis_count; ++i)
       key.insert(key.end(), {c.size[i], c.stride[i]});
-    auto [found, isNew] = shapes.try_emplace(key);
-    std::set<GroupShape> &all = found->second;
+    auto [found, isNew] = facts.try_emplace(key);
+    GroupFacts &known = found->second;
     if (!isNew)
-      return all;
-    // Members as seen from their first: the same for every group.
+      return known;
     const Mesh &mesh = places.mesh;
+    Group &group = known.group;
+    group = makeGroup(c, mesh, static_cast<int>(recording.rank));
+    if (isPair &&
+        (c.peer < 0 || c.peer >= group.size() || c.peer == group.index))
+      fail("{}: member {} of {} with member {}", collectiveName(c.kind),
+           group.index, group.size(), c.peer);
+    // Members as seen from their first: the same for every group.
     std::vector<int64_t> offsets;
-    for (int member : own.members)
-      offsets.push_back(mesh.placeOf(member) - mesh.placeOf(own.members[0]));
+    std::set<int> stages;
+    for (int member : group.members) {
+      int64_t place = places.placeOf[member];
+      offsets.push_back(place - places.placeOf[group.members[0]]);
+      stages.insert(static_cast<int>(places.ofPlace(place)));
+    }
+    known.stages.assign(stages.begin(), stages.end());
+    if (isPair)
+      known.stages = {static_cast<int>(
+          places.ofPlace(places.placeOf[group.members[c.peer]]))};
     std::set<int64_t> seen;
     for (int64_t place : places.members(recording.stage)) {
       int64_t base = place;
       for (int32_t i = 0; i < c.axis_count; ++i)
         base -= place / c.stride[i] % c.size[i] * c.stride[i];
-      std::vector<int> group;
+      std::vector<int> members;
       if (isPair) {
-        group = {static_cast<int>(mesh.rankAt(place)),
-                 static_cast<int>(mesh.rankAt(base + offsets[c.peer]))};
+        members = {static_cast<int>(mesh.rankAt(place)),
+                   static_cast<int>(mesh.rankAt(base + offsets[c.peer]))};
       } else if (seen.insert(base).second) {
         for (int64_t offset : offsets)
-          group.push_back(static_cast<int>(mesh.rankAt(base + offset)));
+          members.push_back(static_cast<int>(mesh.rankAt(base + offset)));
       }
-      if (!group.empty())
-        all.insert(cluster.shapeOf(group));
+      if (!members.empty())
+        known.shapes.insert(cluster.shapeOf(members));
     }
-    if (all.empty())
-      all.insert(cluster.shapeOf({static_cast<int>(self)}));
-    return all;
+    return known;
   }
 
   int32_t addStart(const SheafCollective &c) {
@@ -274,14 +290,9 @@ private:
     if (c.elements < 0 || c.elements > largest)
       fail("{} of {} elements; expected 0 to {}", collectiveName(c.kind),
            c.elements, largest);
-    int rank = static_cast<int>(recording.rank);
-    Group group = makeGroup(c, mesh, rank);
     bool isPair = c.kind == SHEAF_SEND || c.kind == SHEAF_RECEIVE;
-    if (isPair &&
-        (c.peer < 0 || c.peer >= group.size() || c.peer == group.index))
-      fail("{}: member {} of {} with member {}", collectiveName(c.kind),
-           group.index, group.size(), c.peer);
-
+    const GroupFacts &known = factsOf(c, isPair);
+    const Group &group = known.group;
     TransferCount count = countOf(c, mesh, group.size(), manifest.purposes);
     StartInfo info;
     info.kind = c.kind;
@@ -291,7 +302,7 @@ private:
       info.name = manifest.transfers[c.id];
 
     Start start;
-    for (GroupShape shape : shapesOf(c, group, rank, isPair)) {
+    for (GroupShape shape : known.shapes) {
       TransferCost cost = cluster.transfer(c.kind, info.bytes, shape);
       if (cost.all() >= start.cost.all())
         start.cost = cost;
@@ -311,19 +322,16 @@ private:
       key.insert(key.end(), {c.size[i], c.stride[i]});
     std::vector<int> members;
     if (isPair) {
-      int64_t other = places.ofRank(group.members[c.peer]);
+      int other = known.stages[0];
       if (other == recording.stage)
         fail("{} over {}: both ends run the program of place {} along pp, "
              "which the simulated device carries out once",
              collectiveName(c.kind), axes, other);
-      members = {static_cast<int>(recording.stage), static_cast<int>(other)};
+      members = {static_cast<int>(recording.stage), other};
       if (c.kind == SHEAF_RECEIVE)
         std::swap(members[0], members[1]);
     } else {
-      std::set<int> all;
-      for (int member : group.members)
-        all.insert(static_cast<int>(places.ofRank(member)));
-      members.assign(all.begin(), all.end());
+      members = known.stages;
     }
     key.push_back(isPair);
     key.insert(key.end(), members.begin(), members.end());
@@ -408,6 +416,9 @@ int Queues::find(const std::vector<int64_t> &key,
 }
 
 Places::Places(const Mesh &mesh) : mesh(mesh) {
+  placeOf.resize(mesh.ranks());
+  for (int64_t place = 0; place < mesh.ranks(); ++place)
+    placeOf[mesh.rankAt(place)] = place;
   for (size_t i = 0; i < mesh.axes.size(); ++i)
     if (mesh.axes[i].name == "pp") {
       count = mesh.axes[i].size;

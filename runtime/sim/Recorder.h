@@ -56,8 +56,8 @@ struct Places {
   explicit Places(const Mesh &mesh);
   const Mesh &mesh;
   int64_t count = 1, stride = 1; ///< of the axis pp
+  std::vector<int64_t> placeOf;  ///< in the mesh, by rank
   int64_t ofPlace(int64_t place) const { return place / stride % count; }
-  int64_t ofRank(int64_t rank) const { return ofPlace(mesh.placeOf(rank)); }
   /// Places of the mesh, in order.
   std::vector<int64_t> members(int64_t stage) const;
   int64_t representative(int64_t stage) const {

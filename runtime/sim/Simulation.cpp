@@ -127,9 +127,11 @@ SimulatedPlace placeOf(const Manifest &manifest, const EntryInfo &entry,
       continue;
     place.calls += 1;
     const std::string &kind = recording.works[op.what].kind;
-    (kind == "matmul" ? place.products
-     : kind == "copy" ? place.copies
-                      : place.kernels) += recording.program.works[op.what];
+    (kind == "matmul"                  ? place.products
+     : kind == "copy"                  ? place.copies
+     : kind.rfind("attention", 0) == 0 ? place.attention
+                                       : place.kernels) +=
+        recording.program.works[op.what];
   }
   for (const TransferCount &row : recording.rows)
     place.transfers.push_back({row});
@@ -156,6 +158,10 @@ SimulatedPlace placeOf(const Manifest &manifest, const EntryInfo &entry,
     place.transfers.push_back(received);
   }
   return place;
+}
+
+std::string amountText(double bytes) {
+  return bytesText(static_cast<int64_t>(std::min(bytes, 9e18)));
 }
 
 std::string secondsText(double seconds) {
@@ -245,9 +251,9 @@ std::string sheaf::simulationTable(const Simulation &s) {
          "attention where it is causal, no recomputation");
   }
   line("");
-  line("{:>6} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11}", "place",
-       "rank", "busy", "stretch", "exposed", "idle", "products", "kernels",
-       "copies", "peak");
+  line("{:>6} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11}",
+       "place", "rank", "busy", "stretch", "exposed", "idle", "products",
+       "attention", "kernels", "copies", "peak");
   auto percent = [&](double seconds) {
     return s.seconds > 0 ? fmt::format("{:.1f}%", 100 * seconds / s.seconds)
                          : std::string("-");
@@ -255,17 +261,18 @@ std::string sheaf::simulationTable(const Simulation &s) {
   for (size_t i = 0; i < s.places.size(); ++i) {
     const SimulatedPlace &place = s.places[i];
     bool fits = static_cast<double>(place.peakBytes) <= s.memoryBytes;
-    line("{:>6} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11}{}", i,
-         place.rank, percent(place.busy), percent(place.stretch),
+    line("{:>6} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>11}{}",
+         i, place.rank, percent(place.busy), percent(place.stretch),
          percent(place.exposed), percent(place.idle), percent(place.products),
-         percent(place.kernels), percent(place.copies),
-         bytesText(place.peakBytes), fits ? "" : " does not fit");
+         percent(place.attention), percent(place.kernels),
+         percent(place.copies), bytesText(place.peakBytes),
+         fits ? "" : " does not fit");
   }
   line("of a device's {} of memory; parts of the step's time: kernels as if "
        "alone, what sharing",
-       bytesText(static_cast<int64_t>(s.memoryBytes)));
+       amountText(s.memoryBytes));
   line("multiprocessors adds, waits for transfers under way, other waits; "
-       "products, kernels and copies are parts of busy");
+       "the four behind idle are parts of busy");
 
   // By kind and axes, at the place where they take longest.
   struct Sum {
@@ -297,9 +304,8 @@ std::string sheaf::simulationTable(const Simulation &s) {
          "place", "count", "sent", "time", "exposed");
     for (const auto &[key, sum] : sums)
       line("{:<16} {:<12} {:>6} {:>8} {:>12} {:>12} {:>12}", key.first,
-           key.second, sum.place, sum.count,
-           bytesText(static_cast<int64_t>(sum.bytes)), secondsText(sum.seconds),
-           secondsText(sum.exposed));
+           key.second, sum.place, sum.count, amountText(sum.bytes),
+           secondsText(sum.seconds), secondsText(sum.exposed));
   }
   return out;
 }
@@ -331,6 +337,7 @@ std::string sheaf::simulationJson(const Simulation &s) {
                       {"idle_seconds", place.idle},
                       {"calls", place.calls},
                       {"product_seconds", place.products},
+                      {"attention_seconds", place.attention},
                       {"kernel_seconds", place.kernels},
                       {"copy_seconds", place.copies},
                       {"peak_bytes", place.peakBytes},

@@ -61,6 +61,7 @@ class Simulator:
             text, cluster = cluster, self.session.path("cluster.json")
             with open(cluster, "w", encoding="utf-8") as file:
                 json.dump(text, file)
+        self.cluster = cluster
         report = self.session.path("report.json")
         self.table = self.session.run("sheaf-run", artifact, "--device=sim",
                                       f"--cluster={cluster}", f"--report={report}", *options)
@@ -179,6 +180,24 @@ def check_precision(session, simulate):
     session.check("bf16: casts are parts of their neighbours",
                   b["calls"] < a["calls"] and b["kernel_seconds"] < a["kernel_seconds"],
                   f"{a['calls']} and {b['calls']} calls")
+    artifact = session.compile("wide.mlir", "fp8.sheaf", "--precision=fp8-tensor")
+    simulate.refused("products of a type that the device has not", "no rate for f8e4m3",
+                     artifact, "--device=sim", f"--cluster={simulate.cluster}")
+    for name in ("f8e4m3", "f8e5m2"):
+        narrow["device"]["products"][name] = {"flops_per_second": 8e12}
+    c = simulate(artifact, narrow)["places"][0]
+    session.check("fp8: products in layers at the rate of 8 bits",
+                  c["product_seconds"] < 0.8 * b["product_seconds"],
+                  f"{b['product_seconds'] / c['product_seconds']:.2f} times faster")
+
+
+def check_measured(session, simulate):
+    """The description of this machine is one."""
+    path = session.path("measured.json")
+    session.run("sheaf-run", f"--measure-cluster={path}")
+    result = simulate(session.path("one.sheaf"), path)
+    session.check("--measure-cluster describes this machine",
+                  0 < result["step_seconds"] < 60 and result["mfu"] > 0)
 
 
 def check_size(session, simulate):
@@ -257,6 +276,7 @@ def body(session, _):
     check_precision(session, simulate)
     check_size(session, simulate)
     check_output(session, simulate)
+    check_measured(session, simulate)
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ def fuzz(name, work, bin_dir, seconds):
         folder.mkdir(exist_ok=True)
     program = next(path for path in work.glob(f"*/**/fuzz-{name}") if path.is_file())
     command = [program, corpus, seeds(name, work, bin_dir), f"-max_total_time={seconds}",
-               "-timeout=30", "-rss_limit_mb=3000", "-max_len=20000", "-print_final_stats=1",
+               "-timeout=120", "-rss_limit_mb=3000", "-max_len=20000", "-print_final_stats=1",
                # What an explanation prints goes nowhere.
                "-close_fd_mask=1",
                f"-artifact_prefix={found}/{name}-"]

@@ -187,6 +187,15 @@ static cl::opt<int64_t> memoryLimit(
     cl::desc("Refuse a step that needs more bytes on a device, and let greedy "
              "keep to it"),
     cl::value_desc("BYTES"), cl::init(-1), cl::cat(category));
+static cl::opt<std::string> cluster(
+    "cluster",
+    cl::desc("Description of the cluster whose times decide when transfers "
+             "start (docs/design/simulation.md)"),
+    cl::value_desc("FILE"), cl::cat(category));
+static cl::opt<bool>
+    overlap("overlap",
+            cl::desc("Start transfers early and wait for them late (true)"),
+            cl::init(true), cl::cat(category));
 static cl::list<int64_t> stageLayers(
     "stage-layers",
     cl::desc("How many layers each stage of the pipeline has (by cost)"),
@@ -582,6 +591,10 @@ int main(int argc, char **argv) {
     return fail("--memory-limit is " + llvm::Twine(memoryLimit) +
                 ", expected bytes, 0 or more");
   options.memoryLimit = memoryLimit;
+  options.cluster = cluster;
+  options.overlaps = overlap;
+  if (!overlap && cluster.getNumOccurrences())
+    return fail("--cluster is of --overlap, which is off; leave out one");
   if (chunks < 1)
     return fail("--chunks must be at least 1");
   bool hasPlaces = llvm::any_of(

@@ -29,7 +29,7 @@ struct SimulatedPlace {
   int64_t rank = 0; ///< that stands for them
   double busy = 0, stretch = 0, exposed = 0, idle = 0;
   int64_t calls = 0; ///< of kernels, products and copies
-  double products = 0, kernels = 0, copies = 0; ///< busy, by kind
+  double products = 0, attention = 0, kernels = 0, copies = 0; ///< busy
   int64_t peakBytes = 0;
   std::vector<SimulatedTransfers> transfers;
 };

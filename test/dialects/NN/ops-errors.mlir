@@ -1438,3 +1438,11 @@ func.func @f(%x: tensor<4xf32>, %b: tensor<4xi32>) {
   %y = nn.cast %x stochastic %b : tensor<4xf32>, tensor<4xi32> -> tensor<4xf4E2M1FN>
   return
 }
+
+// -----
+
+func.func @scores(%q: tensor<1x2147483647x12x4xf32>) -> tensor<1x2147483647x12x4xf32> {
+  // expected-error @+1 {{'nn.attention' op has scores of [1, 12, 2147483647, 2147483647], expected at most 2^59 elements; cut the sequence}}
+  %y = nn.attention %q, %q, %q : (tensor<1x2147483647x12x4xf32>, tensor<1x2147483647x12x4xf32>, tensor<1x2147483647x12x4xf32>) -> tensor<1x2147483647x12x4xf32>
+  return %y : tensor<1x2147483647x12x4xf32>
+}

@@ -1,6 +1,7 @@
 #include "sheaf/Cluster.h"
 #include "TestSupport.h"
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 using namespace sheaf;
 using namespace sheaf::test;
@@ -255,6 +256,30 @@ TEST(Cluster, RefusesBadFiles) {
             "whole number from 0 to 10");
   expectBad([](Json &j) { j["communication"]["latency_by"]["send"] = "n"; },
             "communication.latency_by.send is \"n\"; expected \"members\" or");
+}
+
+TEST(Cluster, SurvivesDamagedFiles) {
+  std::string whole = good().dump();
+  uint32_t state = 1;
+  auto next = [&](size_t below) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<size_t>(state >> 8) % below;
+  };
+  constexpr std::string_view bytes = "0123456789-.eE\"{}[],:nulltrue \xff";
+  int read = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = whole;
+    for (size_t change = 0; change <= next(3); ++change)
+      text[next(text.size())] = bytes[next(bytes.size())];
+    try {
+      Cluster c = Cluster::parse(text, "toy.json");
+      c.kernelSeconds(1, 1);
+      ++read;
+    } catch (const Error &error) {
+      EXPECT_EQ(std::string(error.what()).rfind("toy.json: ", 0), 0u);
+    }
+  }
+  EXPECT_GT(read, 0);
 }
 
 TEST(Cluster, WritesWhatItReads) {

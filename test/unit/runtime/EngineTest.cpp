@@ -154,6 +154,9 @@ TEST(Engine, OneCommunicatorKeepsItsOrder) {
   Outcome o = go({b}, one);
   EXPECT_DOUBLE_EQ(o.seconds, 4);
   EXPECT_DOUBLE_EQ(o.spent[0].exposed, 4);
+  // Each is charged with its own time, though one wait sees both.
+  EXPECT_DOUBLE_EQ(o.starts[0][0].exposed, 2);
+  EXPECT_DOUBLE_EQ(o.starts[0][1].exposed, 2);
 }
 
 TEST(Engine, MembersWaitForTheLast) {
