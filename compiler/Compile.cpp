@@ -15,6 +15,7 @@
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
+#include "passes/overlap/ClusterCosts.h"
 #include "passes/pipeline/Conversion.h"
 #include "passes/pipeline/schedule/Text.h"
 #include "passes/pipeline/schedule/Verify.h"
@@ -114,7 +115,7 @@ private:
   std::string exchangePass();
   LogicalResult applyPrecision();
   LogicalResult makeStep();
-  std::string compressPass();
+  FailureOr<std::string> compressPass();
   LogicalResult makeDevice();
   /// Bytes by kind that the step holds on one device, from floor 2; nothing,
   /// with a diagnostic, where it cannot be placed.
@@ -556,21 +557,28 @@ LogicalResult Compilation::makeStep() {
 }
 
 /// Sends gradients and weights rounded, where that is asked for.
-std::string Compilation::compressPass() {
+FailureOr<std::string> Compilation::compressPass() {
   const CompileOptions defaults;
   bool isGradient = options.gradientWire != defaults.gradientWire;
   if (!isGradient && options.weightWire == defaults.weightWire)
-    return "";
+    return std::string();
   // One device sends nothing.
   if (dist::MeshOp mesh = dist::getMesh(module);
       !mesh || mesh.getNumDevices() < 2)
-    return "";
+    return std::string();
   module->setAttr(kWireAttr,
                   StringAttr::get(module.getContext(),
                                   "gradients as " + options.gradientWire +
                                       ", weights as " + options.weightWire));
+  int64_t node = 0;
+  if (!options.cluster.empty()) {
+    ClusterCosts cluster(options.cluster);
+    node = cluster.devicesPerNode();
+    if (!cluster.error().empty())
+      return LogicalResult(module.emitError("--cluster: ") << cluster.error());
+  }
   return "dist-compress{gradients=" + options.gradientWire +
-         " weights=" + options.weightWire +
+         " weights=" + options.weightWire + " node=" + std::to_string(node) +
          " error=" + (isGradient ? "true" : "false") + "},canonicalize,cse,";
 }
 
@@ -610,7 +618,9 @@ LogicalResult Compilation::makeDevice() {
     manager.addPass(createDistPropagate(propagate));
     return manager.run(module);
   }
-  if (failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
+  FailureOr<std::string> compress = compressPass();
+  if (failed(compress) ||
+      failed(runPasses("propagate", "dist-propagate{origins=true}")) ||
       failed(runPasses(
           "partition",
           Twine("dist-partition{context=") +
@@ -623,7 +633,7 @@ LogicalResult Compilation::makeDevice() {
               // They are counted one by one behind.
               "},canonicalize,cse," +
               (options.expertRows == "exact" ? "dist-exchange-rows,cse," : "") +
-              compressPass() + "dist-verify")))
+              *compress + "dist-verify")))
     return failure();
   module->setAttr(kDeviceAttr, UnitAttr::get(module.getContext()));
   module->removeAttr(kContextAttr);
@@ -992,7 +1002,9 @@ LogicalResult Compilation::statePeaks() {
 /// Floor 3 without its mesh.
 LogicalResult Compilation::makeTransfers() {
   if (failed(runPasses("transfers",
-                       "dist-to-nn,nn-widen-products,canonicalize,cse")))
+                       Twine("dist-to-nn,nn-widen-products,canonicalize,cse") +
+                           (options.overlaps ? ",func.func(exec-stagger)"
+                                             : ""))))
     return failure();
   module->removeAttr(kDeviceAttr);
   if (options.reference &&

@@ -5,7 +5,7 @@
 using namespace sheaf;
 
 template <typename Work>
-double ClusterCosts::guard(const Work &work) {
+auto ClusterCosts::guard(const Work &work) -> decltype(work()) {
   try {
     return message.empty() ? work() : 0;
   } catch (const std::exception &error) {
@@ -22,6 +22,10 @@ ClusterCosts::ClusterCosts(const std::string &path) {
 }
 
 ClusterCosts::~ClusterCosts() = default;
+
+int64_t ClusterCosts::devicesPerNode() {
+  return guard([&] { return cluster->devicesPerNode; });
+}
 
 double ClusterCosts::kernel(double flops, double bytes) {
   return guard([&] { return cluster->kernelSeconds(flops, bytes); });

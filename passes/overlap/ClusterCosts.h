@@ -33,6 +33,8 @@ public:
   double transfer(int32_t kind, double bytes, const std::vector<int64_t> &sizes,
                   const std::vector<int64_t> &strides);
 
+  int64_t devicesPerNode();
+
   /// What was wrong first; empty: nothing.
   const std::string &error() const { return message; }
 
@@ -41,7 +43,7 @@ private:
   std::string message;
 
   template <typename Work>
-  double guard(const Work &work);
+  auto guard(const Work &work) -> decltype(work());
 };
 
 } // namespace sheaf

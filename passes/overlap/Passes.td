@@ -2,6 +2,41 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ExecStagger : Pass<"exec-stagger", "::mlir::func::FuncOp"> {
+  let summary = "round gradients where they are ready, and add them where they have arrived";
+  let description = [{
+    For programs on tensors whose gradients are computed with between transfers: rounded,
+    sent in parts, added, gathered (`dist-compress`), or put together in buckets. In a block
+    that calls layers or has a loop over microbatches, the ops of the role `weight_gradient`
+    that lead to a transfer stand as early as what they read lets them; what reads a transfer
+    of theirs stands `ahead` calls behind it, so that `exec-overlap` finds something to do
+    beside. Of those in one place, all that wait for fewer transfers come first: parts of the
+    next bucket are under way while those of one are added. Products and calls stay.
+
+    Requires: ops of this role are pure. Ensures: the same values; transfers of one role
+    keep their order on all ranks that run the function, as it depends on the function alone.
+
+    Before:
+
+    ```mlir
+    func.func private @layer(tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+    func.func @step(%x: tensor<8xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+      %a, %g = call @layer(%x) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+      %b, %h = call @layer(%a) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+      %p = nn.cast %g {nn.role = "weight_gradient"} : tensor<4xf32> -> tensor<4xbf16>
+      %q = exec.transfer all_to_all %p sizes [2] strides [1] {nn.role = "weight_gradient"} : (tensor<4xbf16>) -> tensor<4xbf16>
+      %r = nn.cast %h {nn.role = "weight_gradient"} : tensor<4xf32> -> tensor<4xbf16>
+      %s = exec.transfer all_to_all %r sizes [2] strides [1] {nn.role = "weight_gradient"} : (tensor<4xbf16>) -> tensor<4xbf16>
+    ```
+
+    After: `%p` and `%q` stand in front of the second call.
+  }];
+  let options = [
+    Option<"ahead", "ahead", "int64_t", "1",
+      "How many calls stand between a transfer and what reads it">,
+  ];
+}
+
 def ExecOverlap : Pass<"exec-overlap", "::mlir::ModuleOp"> {
   let summary = "start transfers early and wait for them late, under a bound on memory";
   let description = [{

@@ -35,6 +35,10 @@ namespace {
 /// Numbers that share a factor, at most. A product of blocks has as many, and a
 /// factor in f32 adds a thirty-second to the bytes.
 constexpr int64_t kBlock = 128;
+/// Squares of errors that are added in one go, at most.
+constexpr int64_t kLongestRow = 8192;
+/// As many rows keep all of a device busy.
+constexpr int64_t kManyRows = 32;
 /// How many values are looked at to find a parameter.
 constexpr int kMostCallers = 16;
 
@@ -145,7 +149,7 @@ Value widen(nn::Emit &emit, Rounded rounded, int64_t numbers) {
       DenseI64ArrayAttr());
 }
 
-/// Two sums over what a device sends.
+/// Two sums over what a device sends, or parts of them, as vectors.
 struct Sums {
   Value error, sent;
 };
@@ -153,9 +157,9 @@ struct Sums {
 class Compression {
 public:
   Compression(ModuleOp module, dist::MeshOp mesh, Wire gradients, Wire weights,
-              bool measures)
+              bool measures, int64_t node)
       : module(module), mesh(mesh), gradients(gradients), weights(weights),
-        measures(measures), symbols(module),
+        measures(measures), node(node), symbols(module),
         builder(module.getContext(), &roles) {}
 
   LogicalResult run();
@@ -165,6 +169,7 @@ private:
   dist::MeshOp mesh;
   Wire gradients, weights;
   bool measures;
+  int64_t node; ///< Devices of a node; 0: unknown.
   SymbolTable symbols;
   /// Whatever is built has the role of what it is built for.
   struct Roles : OpBuilder::Listener {
@@ -192,10 +197,13 @@ private:
   Value local(nn::Emit &emit, Value value, Attribute encoding = {});
   void explain(Operation *made, Operation *from, const Twine &text);
   Rounded exchange(nn::Emit &emit, Operation *op, ArrayAttr axes,
-                   Rounded rounded, const Twine &text);
+                   Rounded rounded, int64_t lists, const Twine &text);
   Rounded gather(nn::Emit &emit, Operation *op, ArrayAttr axes, Rounded rounded,
                  const Twine &text);
   Rounded roundAndMeasure(nn::Emit &emit, Value rows);
+  std::pair<ArrayAttr, ArrayAttr> splitByNode(ArrayAttr axes);
+  Value sumOfParts(nn::Emit &emit, Operation *op, ArrayAttr axes, Value rows,
+                   const Twine &text);
 
   bool compressReduction(Operation *op);
   bool compressGather(dist::AllGatherOp op, Value whole, Value part);
@@ -353,18 +361,21 @@ void Compression::explain(Operation *made, Operation *from, const Twine &text) {
   made->setAttr(dist::kReasonAttr, fields.getDictionary(made->getContext()));
 }
 
-/// Row i of each device becomes row (its own number) of device i.
+/// The rows are `lists` lists of one row for each device: row i of each list of
+/// each device goes to device i, and all of the first device come first.
 Rounded Compression::exchange(nn::Emit &emit, Operation *op, ArrayAttr axes,
-                              Rounded rounded, const Twine &text) {
+                              Rounded rounded, int64_t lists,
+                              const Twine &text) {
   auto send = [&](Value value, const Twine &what) -> Value {
     ArrayRef<int64_t> shape = typeOf(value).getShape();
-    int64_t rows = shape[0], blocks = shape[1], size = shape[2];
-    Value apart = emit.reshape(value, {rows, 1, blocks, size});
+    int64_t rows = shape[0], blocks = shape[1], size = shape[2],
+            devices = rows / lists;
+    Value apart = emit.reshape(value, {1, lists, devices, blocks, size});
     auto sent = dist::AllToAllOp::create(
         builder, op->getLoc(),
-        RankedTensorType::get({1, rows, blocks, size},
+        RankedTensorType::get({devices, lists, 1, blocks, size},
                               typeOf(value).getElementType()),
-        apart, /*split=*/0, /*concat=*/1, axes);
+        apart, /*split=*/2, /*concat=*/0, axes);
     explain(sent, op, what);
     return emit.reshape(sent, {rows, blocks, size});
   };
@@ -395,15 +406,94 @@ Rounded Compression::gather(nn::Emit &emit, Operation *op, ArrayAttr axes,
 
 /// Rounds rows of a gradient, and notes by how much.
 Rounded Compression::roundAndMeasure(nn::Emit &emit, Value rows) {
+  int64_t count = typeOf(rows).getDimSize(0),
+          numbers = typeOf(rows).getDimSize(1);
+  // Numbers that are rounded one by one are so in rows that are short enough
+  // for the same kernel to sum up the squares of errors.
+  int64_t parts = 1;
+  if (measures && !gradients.isInBlocks() && count < kManyRows)
+    for (parts = llvm::divideCeil(numbers, kLongestRow); numbers % parts != 0;)
+      ++parts;
+  int64_t each = numbers / parts;
+  rows = emit.reshape(rows, {count * parts, each});
   Rounded rounded = round(emit, rows, gradients);
   if (measures) {
-    Value error =
-        emit.sub(widen(emit, rounded, typeOf(rows).getDimSize(1)), rows);
+    Value error = emit.sub(widen(emit, rounded, each), rows);
     measured[builder.getInsertionBlock()].push_back(
-        {emit.reduce(nn::ReduceKind::SumOfSquares, error, {0, 1}),
-         emit.reduce(nn::ReduceKind::SumOfSquares, rows, {0, 1})});
+        {emit.reduce(nn::ReduceKind::SumOfSquares, error, {1}),
+         emit.reduce(nn::ReduceKind::SumOfSquares, rows, {1})});
   }
+  if (parts != 1)
+    rounded.payload = emit.reshape(rounded.payload, {count, 1, numbers});
   return rounded;
+}
+
+/// The axes of a group that lead from node to node, and those within one; null
+/// where the group is in one node, has one device of each, or is cut by nodes
+/// in another way.
+std::pair<ArrayAttr, ArrayAttr> Compression::splitByNode(ArrayAttr axes) {
+  SmallVector<Attribute> across(axes.begin(), axes.end()), within;
+  // A row of one node after the other: the last axes are those within.
+  for (int64_t below = 1; !across.empty();) {
+    auto axis = cast<dist::AxisAttr>(across.back());
+    int64_t stride = 1, whole = 1;
+    for (auto known :
+         llvm::reverse(mesh.getAxes().getAsRange<dist::MeshAxisAttr>())) {
+      whole = known.getSize();
+      if (known.getName() == axis.getName())
+        break;
+      stride *= whole;
+    }
+    int64_t size = mesh.getSize(axis), outer = axis.getOuter();
+    stride *= whole / (outer * size);
+    if (stride >= node)
+      break;
+    if (stride < below || node % stride != 0)
+      return {};
+    across.pop_back();
+    if (int64_t places = node / stride; size > places) {
+      if (size % places != 0)
+        return {};
+      auto part = [&](int64_t outer, int64_t size) {
+        return dist::AxisAttr::get(module.getContext(), axis.getName(), outer,
+                                   size);
+      };
+      across.push_back(part(outer, size / places));
+      within.insert(within.begin(), part(outer * (size / places), places));
+      break;
+    }
+    within.insert(within.begin(), axis);
+    below = stride * size;
+    if (node % below != 0)
+      return {};
+  }
+  if (across.empty() || within.empty())
+    return {};
+  return {builder.getArrayAttr(across), builder.getArrayAttr(within)};
+}
+
+/// The sum over a group of row i of each, on device i of the group. Between
+/// nodes goes what those of one node have added already.
+Value Compression::sumOfParts(nn::Emit &emit, Operation *op, ArrayAttr axes,
+                              Value rows, const Twine &text) {
+  int64_t numbers = typeOf(rows).getDimSize(1);
+  auto level = [&](ArrayAttr axes, Value rows, int64_t lists,
+                   const Twine &text) {
+    int64_t devices = typeOf(rows).getDimSize(0) / lists;
+    Rounded received =
+        exchange(emit, op, axes, roundAndMeasure(emit, rows), lists, text);
+    Value sums = emit.reshape(widen(emit, received, numbers),
+                              {devices, lists * numbers});
+    return emit.reshape(emit.sum(sums, {0}), {lists, numbers});
+  };
+  auto [across, within] = splitByNode(axes);
+  if (!across)
+    return emit.reshape(level(axes, rows, 1, text), {numbers});
+  int64_t nodes =
+      mesh.getSize(llvm::to_vector(across.getAsRange<dist::AxisAttr>()));
+  Value sums = level(within, rows, nodes, text + ", within a node");
+  return emit.reshape(level(across, sums, 1, "the sums of nodes, " + text),
+                      {numbers});
 }
 
 /// Parts go to the devices that own them, are added, and, where all want the
@@ -435,9 +525,7 @@ bool Compression::compressReduction(Operation *op) {
   if (!from.getElementType().isF32())
     rows = emit.cast(rows, f32);
   std::string text = gradients.text(numbers);
-  Rounded received =
-      exchange(emit, op, axes, roundAndMeasure(emit, rows), text);
-  Value sum = emit.sum(widen(emit, received, numbers), {0});
+  Value sum = sumOfParts(emit, op, axes, rows, text);
   if (scatter) {
     sum = emit.reshape(sum, to.getShape());
   } else {
@@ -492,10 +580,23 @@ bool Compression::compressGather(dist::AllGatherOp op, Value whole,
 std::optional<Sums> Compression::add(nn::Emit &emit, ArrayRef<Sums> all) {
   if (all.empty())
     return std::nullopt;
-  Sums sums = all.front();
-  for (const Sums &more : all.drop_front())
-    sums = {emit.add(sums.error, more.error), emit.add(sums.sent, more.sent)};
-  return sums;
+  auto sum = [&](Value Sums::*member) -> Value {
+    SmallVector<Value> parts;
+    int64_t count = 0;
+    for (const Sums &sums : all) {
+      int64_t size = typeOf(sums.*member).getNumElements();
+      parts.push_back(emit.reshape(sums.*member, {size}));
+      count += size;
+    }
+    Value joined =
+        parts.size() == 1
+            ? parts[0]
+            : emit.make<nn::ConcatenateOp>(
+                  RankedTensorType::get({count}, emit.builder.getF32Type()),
+                  parts, 0);
+    return emit.sum(joined, {0});
+  };
+  return Sums{sum(&Sums::error), sum(&Sums::sent)};
 }
 
 /// The sums of all that a block sends, loops and layers included, at its end.
@@ -687,7 +788,7 @@ struct DistCompress : sheaf::impl::DistCompressBase<DistCompress> {
     if (!mesh || (!gradientWire.isRounded() && !weightWire.isRounded()))
       return markAllAnalysesPreserved();
     if (failed(Compression(getOperation(), mesh, gradientWire, weightWire,
-                           error && gradientWire.isRounded())
+                           error && gradientWire.isRounded(), node)
                    .run()))
       signalPassFailure();
   }

@@ -286,6 +286,10 @@ def DistCompress : Pass<"dist-compress", "::mlir::ModuleOp"> {
     factor in f32. A block of zeros has the factor 1. A NaN or an infinity makes its
     block NaN, for all.
 
+    With `node=N` device r is on node r / N. Where a group has several devices on each of
+    several nodes, parts are summed within each node first, and what goes between nodes are
+    those sums, rounded again: N times fewer bytes on the slower links.
+
     What would not be fewer bytes stays as it is, and so do scalars. Roles, reasons and
     parameters stay with what is sent.
 
@@ -328,6 +332,8 @@ def DistCompress : Pass<"dist-compress", "::mlir::ModuleOp"> {
       "How gradients are sent: f32 (as they are), bf16, int8 or fp8">,
     Option<"weights", "weights", "std::string", /*default=*/"\"f32\"",
       "How sharded weights are gathered: f32 (as they are), bf16, int8 or fp8">,
+    Option<"node", "node", "int64_t", /*default=*/"0",
+      "Devices of a node; 0: all are equally near">,
     Option<"error", "error", "bool", /*default=*/"false",
       "Let @step return what rounding changed of the gradients, as a share of them">,
   ];
