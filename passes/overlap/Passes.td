@@ -20,13 +20,15 @@ def ExecStagger : Pass<"exec-stagger", "::mlir::func::FuncOp"> {
 
     ```mlir
     func.func private @layer(tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
-    func.func @step(%x: tensor<8xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+    func.func @step(%x: tensor<8xf32>) -> (tensor<4xbf16>, tensor<4xbf16>) {
       %a, %g = call @layer(%x) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
       %b, %h = call @layer(%a) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
       %p = nn.cast %g {nn.role = "weight_gradient"} : tensor<4xf32> -> tensor<4xbf16>
       %q = exec.transfer all_to_all %p sizes [2] strides [1] {nn.role = "weight_gradient"} : (tensor<4xbf16>) -> tensor<4xbf16>
       %r = nn.cast %h {nn.role = "weight_gradient"} : tensor<4xf32> -> tensor<4xbf16>
       %s = exec.transfer all_to_all %r sizes [2] strides [1] {nn.role = "weight_gradient"} : (tensor<4xbf16>) -> tensor<4xbf16>
+      return %q, %s : tensor<4xbf16>, tensor<4xbf16>
+    }
     ```
 
     After: `%p` and `%q` stand in front of the second call.

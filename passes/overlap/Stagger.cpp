@@ -138,7 +138,7 @@ struct ExecStagger : sheaf::impl::ExecStaggerBase<ExecStagger> {
     if (ahead < 0)
       return emitError(UnknownLoc::get(context), "exec-stagger: option 'ahead' "
                                                  "is ")
-             << ahead << ", expected at least 0";
+             << static_cast<int64_t>(ahead) << ", expected at least 0";
     return success();
   }
 

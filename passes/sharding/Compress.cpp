@@ -580,6 +580,8 @@ bool Compression::compressGather(dist::AllGatherOp op, Value whole,
 std::optional<Sums> Compression::add(nn::Emit &emit, ArrayRef<Sums> all) {
   if (all.empty())
     return std::nullopt;
+  if (all.size() == 1 && typeOf(all[0].error).getRank() == 0)
+    return all[0];
   auto sum = [&](Value Sums::*member) -> Value {
     SmallVector<Value> parts;
     int64_t count = 0;
@@ -779,6 +781,10 @@ struct DistCompress : sheaf::impl::DistCompressBase<DistCompress> {
                << "', expected f32, bf16, int8 or fp8";
       *wire = *parsed;
     }
+    if (node < 0)
+      return emitError(UnknownLoc::get(context), "dist-compress: option 'node' "
+                                                 "is ")
+             << static_cast<int64_t>(node) << ", expected at least 0";
     return success();
   }
 

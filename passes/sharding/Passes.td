@@ -317,9 +317,9 @@ def DistCompress : Pass<"dist-compress", "::mlir::ModuleOp"> {
       %parts = nn.reshape %own : tensor<8xf32> -> tensor<2x4xf32>
       %low = nn.cast %parts : tensor<2x4xf32> -> tensor<2x4xbf16>
       %blocks = nn.reshape %low : tensor<2x4xbf16> -> tensor<2x1x4xbf16>
-      %out = nn.reshape %blocks : tensor<2x1x4xbf16> -> tensor<2x1x1x4xbf16>
-      %in = dist.all_to_all %out split 0 concat 1 axes ["dp"] : (tensor<2x1x1x4xbf16>) -> tensor<1x2x1x4xbf16>
-      %all = nn.reshape %in : tensor<1x2x1x4xbf16> -> tensor<2x1x4xbf16>
+      %out = nn.reshape %blocks : tensor<2x1x4xbf16> -> tensor<1x1x2x1x4xbf16>
+      %in = dist.all_to_all %out split 2 concat 0 axes ["dp"] : (tensor<1x1x2x1x4xbf16>) -> tensor<2x1x1x1x4xbf16>
+      %all = nn.reshape %in : tensor<2x1x1x1x4xbf16> -> tensor<2x1x4xbf16>
       %high = nn.cast %all : tensor<2x1x4xbf16> -> tensor<2x1x4xf32>
       %rows = nn.reshape %high : tensor<2x1x4xf32> -> tensor<2x4xf32>
       %y = nn.reduce sum %rows dims [0] : (tensor<2x4xf32>) -> tensor<4xf32>

@@ -18,6 +18,7 @@ import support
 import data
 import parallel
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STEPS = 20
 # How far losses may be off, and the least and the most of the error of what is sent.
 FORMATS = {"bf16": (1e-3, 5e-4, 1 / 256), "int8": (3e-3, 2e-3, 0.03), "fp8": (1e-2, 1e-2, 1 / 16)}
@@ -35,9 +36,12 @@ CASES = [
      ["gradient", "weight"]),
     ("gpt", "dp=2,cp=2 --context=ring --zero=1", ["gradient", "weight"]),
     ("gpt-dropout", "dp=2 --zero=3 --zero-min-bytes=2000", ["weight"]),
+    # Sums within nodes first.
+    ("llama", "dp=4 --cluster=two.json --bucket-bytes=20000", ["gradient"]),
+    ("odd", "dp=2,cp=2 --cluster=two.json --zero=2 --microbatches=2", ["gradient"]),
 ]
 # Of each format one case, and of int8 the one with everything.
-FEW = [(1, "fp8"), (2, "int8"), (4, "bf16")]
+FEW = [(1, "fp8"), (2, "int8"), (4, "bf16"), (9, "int8")]
 
 
 def bytes_of(session, model, arguments):
@@ -86,7 +90,9 @@ def check(session, number, wire, mpi):
     everything = everything and ("gradient" in what)
     session.check(f"{title}: fewer bytes are sent, and it is said how",
                   after <= before * (BYTES[wire] if everything else 0.99)
-                  and any(f"sent as {wire}" in text for text in texts),
+                  and any(f"sent as {wire}" in text for text in texts)
+                  and any("the sums of nodes" in text for text in texts)
+                  == ("--cluster" in strategy),
                   f"{before:.0f}, then {after:.0f}")
     ranks = 1
     for axis in mesh.split(","):
@@ -99,6 +105,16 @@ def body(session, _):
     data.write_tokens(session.path("tokens.bin"), data.synthetic(2003, 32, 1), "u16")
     for name, options in parallel.MODELS.items():
         session.run("sheaf-model", *options, "-o", session.path(f"{name}.mlir"))
+    # Nodes of 2 in place of 8.
+    with open(os.path.join(ROOT, "examples/clusters/h100.json"), encoding="utf-8") as file:
+        cluster = json.load(file)
+    cluster["node"]["devices"] = 2
+    links = cluster["communication"]
+    links["transfers"] = [{**row, "members_per_node": min(2, row["members_per_node"])}
+                          for row in links["transfers"] if row["members_per_node"] in (1, 8)
+                          or row["kinds"] == ["send"]]
+    with open(session.path("two.json"), "w", encoding="utf-8") as file:
+        json.dump(cluster, file)
     mpi = shutil.which("mpirun") and "libmpi" in session.try_command(
         ["ldd", session.tool("sheaf-run")])[1]
     cases = FEW

@@ -190,7 +190,8 @@ static cl::opt<int64_t> memoryLimit(
 static cl::opt<std::string> cluster(
     "cluster",
     cl::desc("Description of the cluster whose times decide when transfers "
-             "start (docs/design/simulation.md)"),
+             "start, and within whose nodes rounded gradients are summed first "
+             "(docs/design/simulation.md)"),
     cl::value_desc("FILE"), cl::cat(category));
 static cl::opt<bool>
     overlap("overlap",
@@ -593,8 +594,6 @@ int main(int argc, char **argv) {
   options.memoryLimit = memoryLimit;
   options.cluster = cluster;
   options.overlaps = overlap;
-  if (!overlap && cluster.getNumOccurrences())
-    return fail("--cluster is of --overlap, which is off; leave out one");
   if (chunks < 1)
     return fail("--chunks must be at least 1");
   bool hasPlaces = llvm::any_of(

@@ -3,8 +3,10 @@
 // The error of what a layer sends in a loop over microbatches reaches the end of the step; other
 // entries call the layer, too.
 // CHECK-LABEL: func.func private @layer
-// CHECK: %[[E:.*]] = nn.reduce sum_of_squares
-// CHECK: %[[S:.*]] = nn.reduce sum_of_squares
+// CHECK: %[[ES:.*]] = nn.reduce sum_of_squares
+// CHECK: %[[SS:.*]] = nn.reduce sum_of_squares
+// CHECK: %[[E:.*]] = nn.reduce sum %[[ES]]
+// CHECK: %[[S:.*]] = nn.reduce sum %[[SS]]
 // CHECK: return %{{.*}}, %[[E]], %[[S]] : tensor<2xf32>, tensor<f32>, tensor<f32>
 // CHECK-LABEL: func.func @gradients
 // CHECK: %[[C:.*]]:3 = call @layer

@@ -15,20 +15,20 @@
 // BF16-NEXT: %[[B:.*]] = nn.transpose %[[A]] [1, 0, 2]
 // BF16-NEXT: %[[ROWS:.*]] = nn.reshape %[[B]] {{.*}} -> tensor<2x12xf32>
 // BF16-NEXT: %[[LOW:.*]] = nn.cast %[[ROWS]] {{.*}} -> tensor<2x12xbf16>
-// BF16: %[[IN:.*]] = dist.all_to_all %{{.*}} split 0 concat 1 axes ["dp"] {dist.reason = {kind = "strategy", params = ["w"], text = "a sum; sent as bf16, rounded: off by at most 1/256 of each number"}, nn.role = "weight_gradient"} : (tensor<2x1x1x12xbf16>) -> tensor<1x2x1x12xbf16>
+// BF16: %[[IN:.*]] = dist.all_to_all %{{.*}} split 2 concat 0 axes ["dp"] {dist.reason = {kind = "strategy", params = ["w"], text = "a sum; sent as bf16, rounded: off by at most 1/256 of each number"}, nn.role = "weight_gradient"} : (tensor<1x1x2x1x12xbf16>) -> tensor<2x1x1x1x12xbf16>
 // BF16: nn.cast %{{.*}} : tensor<2x1x12xbf16> -> tensor<2x1x12xf32>
 // BF16: nn.reduce sum %{{.*}} dims [0] {nn.role = "weight_gradient"} : (tensor<2x12xf32>) -> tensor<12xf32>
-// BF16-NEXT: %[[Y:.*]] = nn.reshape {{.*}} -> tensor<3x4xf32>
+// BF16: %[[Y:.*]] = nn.reshape {{.*}} -> tensor<3x4xf32>
 // BF16-NEXT: return %[[Y]]
 // BF16-NOT: dist.reduce_scatter
 // INT8-LABEL: @scatter
 // INT8: nn.reduce max %{{.*}} dims [2] keep {{.*}}: (tensor<2x1x12xf32>) -> tensor<2x1x1xf32>
 // INT8: nn.cast %{{.*}} : tensor<2x1x12xf32> -> tensor<2x1x12xi8>
-// INT8: dist.all_to_all {{.*}}a sum; sent as int8, quantised in blocks of 12: off by at most 1/254 of the largest of a block{{.*}} : (tensor<2x1x1x12xi8>) -> tensor<1x2x1x12xi8>
-// INT8: dist.all_to_all {{.*}}a sum; the factors of its blocks{{.*}} : (tensor<2x1x1x1xf32>) -> tensor<1x2x1x1xf32>
+// INT8: dist.all_to_all {{.*}}a sum; sent as int8, quantised in blocks of 12: off by at most 1/254 of the largest of a block{{.*}} : (tensor<1x1x2x1x12xi8>) -> tensor<2x1x1x1x12xi8>
+// INT8: dist.all_to_all {{.*}}a sum; the factors of its blocks{{.*}} : (tensor<1x1x2x1x1xf32>) -> tensor<2x1x1x1x1xf32>
 // FP8-LABEL: @scatter
 // FP8: nn.cast %{{.*}} : tensor<2x1x12xf32> -> tensor<2x1x12xf8E4M3FN>
-// FP8: dist.all_to_all {{.*}}sent as fp8, quantised in blocks of 12: off by at most 1/16 of each number{{.*}} : (tensor<2x1x1x12xf8E4M3FN>)
+// FP8: dist.all_to_all {{.*}}sent as fp8, quantised in blocks of 12: off by at most 1/16 of each number{{.*}} : (tensor<1x1x2x1x12xf8E4M3FN>)
 dist.mesh @mesh ["dp" = 2]
 func.func @scatter(%g: tensor<3x8xf32, #dist.partial<["dp"], sum>>) -> tensor<3x4xf32> {
   %y = dist.reduce_scatter sum %g dim 1 axes ["dp"] {dist.reason = {kind = "strategy", text = "a sum", params = ["w"]}, nn.role = "weight_gradient"}
@@ -41,7 +41,7 @@ func.func @scatter(%g: tensor<3x8xf32, #dist.partial<["dp"], sum>>) -> tensor<3x
 // An all-reduce of what does not divide, in two blocks, over two axes: what is added is rounded
 // again and gathered. Over tp it is still to be summed.
 // BF16-LABEL: @reduce
-// BF16: dist.all_to_all {{.*}}(tensor<4x1x1x75xbf16>)
+// BF16: dist.all_to_all {{.*}}(tensor<1x1x4x1x75xbf16>)
 // BF16: dist.all_gather {{.*}}the sum, sent as bf16{{.*}}(tensor<1x1x75xbf16>) -> tensor<4x1x75xbf16>
 // BF16: nn.slice %{{.*}} offsets [0] sizes [297]
 // INT8-LABEL: @reduce
@@ -49,7 +49,7 @@ func.func @scatter(%g: tensor<3x8xf32, #dist.partial<["dp"], sum>>) -> tensor<3x
 // INT8-NEXT: %[[OWN:.*]] = dist.local %[[G]] {{.*}}: (tensor<297xf32, #dist.partial<["dp", "cp", "tp"], sum>>) -> tensor<297xf32>
 // INT8: %[[PAD:.*]] = nn.pad {{.*}} -> tensor<300xf32>
 // INT8: nn.reshape %[[PAD]] {{.*}}: tensor<300xf32> -> tensor<4x75xf32>
-// INT8: dist.all_to_all {{.*}}axes ["dp", "cp"]{{.*}}(tensor<4x1x1x75xi8>) -> tensor<1x4x1x75xi8>
+// INT8: dist.all_to_all {{.*}}axes ["dp", "cp"]{{.*}}(tensor<1x1x4x1x75xi8>) -> tensor<4x1x1x1x75xi8>
 // INT8: nn.reduce sum %{{.*}} dims [0] {{.*}}(tensor<4x75xf32>) -> tensor<75xf32>
 // INT8: dist.all_gather %{{.*}} dim 0 axes ["dp", "cp"] {{.*}}the sum, sent as int8{{.*}}(tensor<1x1x75xi8>) -> tensor<4x1x75xi8>
 // INT8: dist.all_gather {{.*}}the factors of its blocks{{.*}}(tensor<1x1x1xf32>) -> tensor<4x1x1xf32>
