@@ -1259,8 +1259,13 @@ static llvm::json::Object describeModel(const llvm::json::Object &manifest,
     if (!more.empty())
       model["precision_options"] = std::move(more);
   }
-  if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsAttr))
-    model["flops_per_step"] = flops.getValue().roundToDouble();
+  if (auto flops = module->getAttrOfType<IntegerAttr>(kFlopsAttr)) {
+    // APInt::roundToDouble is wrong beyond 64 bits (LLVM 22).
+    llvm::APFloat count(llvm::APFloat::IEEEdouble());
+    count.convertFromAPInt(flops.getValue(), /*IsSigned=*/true,
+                           llvm::APFloat::rmNearestTiesToEven);
+    model["flops_per_step"] = count.convertToDouble();
+  }
   return model;
 }
 
