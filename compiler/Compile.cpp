@@ -1001,10 +1001,16 @@ LogicalResult Compilation::statePeaks() {
 
 /// Floor 3 without its mesh.
 LogicalResult Compilation::makeTransfers() {
-  if (failed(runPasses("transfers",
-                       Twine("dist-to-nn,nn-widen-products,canonicalize,cse") +
-                           (options.overlaps ? ",func.func(exec-stagger)"
-                                             : ""))))
+  std::string cut, stagger;
+  if (options.overlaps) {
+    // The reference is what overlap must not change.
+    if (!options.cluster.empty() && !options.reference)
+      cut = ",exec-cut-products{cluster=\"" + options.cluster + "\"}";
+    stagger = ",func.func(exec-stagger)";
+  }
+  if (failed(runPasses("transfers", Twine("dist-to-nn") + cut +
+                                        ",nn-widen-products,canonicalize,cse" +
+                                        stagger)))
     return failure();
   module->removeAttr(kDeviceAttr);
   if (options.reference &&
