@@ -1713,7 +1713,7 @@ LogicalResult Compilation::run(StringRef path) {
       return module.emitError(
           "has no training step to explain; --explain needs a model with "
           "@loss");
-    numberCollectives(module, pipelinePlaces() > 1);
+    numberCollectives(module, pipelinePlaces() > 1 || !options.cluster.empty());
     if (pipelinePlaces() > 1) {
       for (auto axis :
            dist::getMesh(module).getAxes().getAsRange<dist::MeshAxisAttr>())

@@ -5,6 +5,7 @@
 #include "dialects/NN/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
+#include "passes/overlap/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
 
@@ -234,10 +235,13 @@ static SmallVector<std::string> namesBetween(exec::CollectiveOp start,
 
 void sheaf::explainBeside(ModuleOp module, llvm::json::Array &rows) {
   std::map<int64_t, SmallVector<std::string>> beside;
+  std::map<int64_t, int64_t> parts;
   module.walk([&](exec::CollectiveOp op) {
     std::optional<int64_t> number = numberOf(op);
     if (!number)
       return;
+    if (auto count = aboutOf(op).getAs<IntegerAttr>(kPartsKey))
+      parts[*number] = count.getInt();
     if (op.isStarted())
       for (Operation *user : op.getWritten()[1].getUsers())
         if (isa<exec::WaitOp>(user))
@@ -252,6 +256,17 @@ void sheaf::explainBeside(ModuleOp module, llvm::json::Array &rows) {
     llvm::json::Object &row = *value.getAsObject();
     std::optional<int64_t> number = row.getInteger(kNumber);
     row.erase(kNumber);
+    if (auto cut = number ? parts.find(*number) : parts.end();
+        cut != parts.end()) {
+      row["parts"] = cut->second;
+      // Of a pipeline the parts were counted.
+      if (!row.get("places"))
+        row["count"] = row.getInteger("count").value_or(1) * cut->second;
+      row["elements"] = row.getInteger("elements").value_or(0) / cut->second;
+      for (StringRef key : {"wire_bytes", "seconds"})
+        row[key] =
+            row.getNumber(key).value_or(0) / static_cast<double>(cut->second);
+    }
     auto found = number ? beside.find(*number) : beside.end();
     if (found == beside.end())
       continue;

@@ -12,7 +12,7 @@
 #include "passes/overlap/ClusterCosts.h"
 #include "passes/overlap/Passes.h"
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include <limits>
 
 namespace sheaf {
 #define GEN_PASS_DEF_EXECCUTPRODUCTS
@@ -32,6 +32,11 @@ RankedTensorType typeOf(Value value) {
 /// for; parts that bring less are not worth their kernels.
 constexpr double kLeastGain = 0.1;
 constexpr int64_t kMostParts = 8;
+/// Rows of a device that are cut off, a multiple of so many: that of tiles. And
+/// multiplications of a part, at least: libraries add those of smaller products
+/// in another order.
+constexpr int64_t kRows = 128;
+constexpr double kLeastProduct = 1 << 20;
 
 bool hasRole(Operation *op, StringRef name) {
   auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
@@ -125,6 +130,9 @@ private:
   OpBuilder builder;
 
   void delayWeightGradients(Block &block);
+  /// One of `parts` transfers in place of `op`.
+  TransferOp cloneOf(TransferOp op, Value input, RankedTensorType result,
+                     int64_t parts);
   double productSeconds(nn::EinsumOp op, int64_t parts);
   double transferSeconds(TransferOp op, int64_t parts);
   int64_t chooseParts(TransferOp op, int64_t each,
@@ -178,18 +186,21 @@ void Cutter::delayWeightGradients(Block &block) {
   }
 }
 
-double Cutter::productSeconds(nn::EinsumOp op, int64_t parts) {
-  auto [left, right] = op.getEquation().split("->");
+static double multiplicationsOf(nn::EinsumOp op) {
   SmallVector<StringRef> operands;
-  left.split(operands, ',');
+  op.getEquation().split("->").first.split(operands, ',');
   llvm::SmallDenseMap<char, double> sizes;
-  double bytes = 0;
   for (auto [letters, value] : llvm::zip_equal(operands, op.getInputs()))
     for (auto [i, letter] : llvm::enumerate(letters))
       sizes[letter] = static_cast<double>(typeOf(value).getDimSize(i));
-  double flops = 2;
+  double count = 1;
   for (auto &entry : sizes)
-    flops *= entry.second;
+    count *= entry.second;
+  return count;
+}
+
+double Cutter::productSeconds(nn::EinsumOp op, int64_t parts) {
+  double flops = 2 * multiplicationsOf(op), bytes = 0;
   auto width = [](Value value) {
     return typeOf(value).getElementType().getIntOrFloatBitWidth() / 8.0;
   };
@@ -224,8 +235,15 @@ double Cutter::transferSeconds(TransferOp op, int64_t parts) {
 /// much of it without.
 int64_t Cutter::chooseParts(TransferOp op, int64_t each,
                             ArrayRef<nn::EinsumOp> products, bool isBefore) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (nn::EinsumOp einsum : products)
+    smallest = std::min(smallest, multiplicationsOf(einsum));
+  auto isPossible = [&](int64_t parts) {
+    return each % (parts * kRows) == 0 &&
+           smallest / static_cast<double>(parts) >= kLeastProduct;
+  };
   if (forced > 0)
-    return each % forced == 0 ? forced : 1;
+    return isPossible(forced) ? forced : 1;
   double whole = transferSeconds(op, 1);
   double beside = 0;
   auto add = [&](Operation *other) {
@@ -271,7 +289,7 @@ int64_t Cutter::chooseParts(TransferOp op, int64_t each,
   double best = seconds(1) - kLeastGain * left;
   int64_t chosen = 1;
   for (int64_t parts = 2; parts <= kMostParts; ++parts)
-    if (each % parts == 0 && left > 0)
+    if (isPossible(parts) && left > 0)
       if (double time = seconds(parts); time < best) {
         best = time;
         chosen = parts;
@@ -282,6 +300,17 @@ int64_t Cutter::chooseParts(TransferOp op, int64_t each,
 //===----------------------------------------------------------------------===//
 // Rows
 //===----------------------------------------------------------------------===//
+
+TransferOp Cutter::cloneOf(TransferOp op, Value input, RankedTensorType result,
+                           int64_t parts) {
+  auto part = cast<TransferOp>(builder.clone(*op));
+  part.getInputMutable().assign(input);
+  part.getResult().setType(result);
+  NamedAttrList about(op.getAboutAttr());
+  about.set(kPartsKey, builder.getI64IntegerAttr(parts));
+  part.setAboutAttr(about.getDictionary(op.getContext()));
+  return part;
+}
 
 /// Of each device's rows along `dim` part i of `parts`.
 Value Cutter::partOf(nn::Emit &emit, Value value, int64_t dim, int64_t devices,
@@ -390,11 +419,7 @@ void Cutter::cutGather(TransferOp op) {
   shape[*dim] = whole.getDimSize(*dim) / parts;
   for (int64_t i = 0; i < parts; ++i) {
     Value rows = partOf(emit, op.getInput(), *dim, 1, parts, i);
-    auto gather = cast<TransferOp>(builder.clone(*op));
-    gather.getInputMutable().assign(rows);
-    gather.getResult().setType(
-        RankedTensorType::get(shape, whole.getElementType()));
-    gathers.push_back(gather);
+    gathers.push_back(cloneOf(op, rows, whole.clone(shape), parts));
   }
   for (auto [einsum, how] : llvm::zip_equal(products, kept))
     moveBefore(einsum.getInputs()[1 - how.operand].getDefiningOp(),
@@ -521,11 +546,7 @@ void Cutter::cutScatter(TransferOp op) {
   for (int64_t i = 0; i < parts; ++i) {
     roles.role = op->getAttr(nn::kRoleAttr);
     Value rows = cloneOf(emit, op.getInput(), *dim, devices, parts, i, ops);
-    auto scatter = cast<TransferOp>(builder.clone(*op));
-    scatter.getInputMutable().assign(rows);
-    scatter.getResult().setType(
-        RankedTensorType::get(shape, part.getElementType()));
-    results.push_back(scatter);
+    results.push_back(cloneOf(op, rows, part.clone(shape), parts));
   }
   roles.role = op->getAttr(nn::kRoleAttr);
   op.getResult().replaceAllUsesWith(joined(emit, results, *dim, 1, part));

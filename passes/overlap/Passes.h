@@ -10,6 +10,9 @@
 #include "mlir/Pass/Pass.h"
 
 namespace sheaf {
+/// In `about` of a transfer: how many there are in place of one.
+inline constexpr llvm::StringLiteral kPartsKey = "parts";
+
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/overlap/Passes.h.inc"

@@ -16,8 +16,8 @@ def ExecCutProducts : Pass<"exec-cut-products", "::mlir::ModuleOp"> {
     where that is a sum that does not need them: it goes on beside them.
 
     With `cluster`, the file that describes one, there are as many parts, up to 8, as take the
-    least time; with `parts` so many everywhere, where they divide the rows of a device. With
-    neither the pass does nothing.
+    least time; with `parts` so many everywhere. With neither the pass does nothing. A part has
+    a multiple of 128 rows of each device, and 2^20 multiplications at least.
 
     Requires: nothing. Ensures: the same values; all ranks that run the function start the
     same transfers in one order.

@@ -492,6 +492,8 @@ void sharding::printCollectives(const llvm::json::Array &collectives,
     if (!text("loc").empty())
       os << "  " << text("loc");
     os << "\n";
+    if (std::optional<int64_t> parts = entry.getInteger("parts"))
+      os << "    in " << *parts << " parts, for products to be beside them\n";
     if (const llvm::json::Array *names = entry.getArray("beside")) {
       // What takes long is named, the rest counted.
       int64_t others = 0;
@@ -577,6 +579,8 @@ static std::string wrongIn(const llvm::json::Value &item) {
   has("seconds", false, "seconds, 0 or more", isAmount);
   has("group", false, "devices, at least 1", isPositive);
   has("elements", false, "how many there are, at least 1", isPositive);
+  has("parts", false, "how many there are in place of one, at least 1",
+      isPositive);
   for (StringRef key : {"dtype", "phase", "purpose", "param", "op", "layer"})
     has(key, false, "a text", isText);
   for (StringRef key : {"places", "beside"})
