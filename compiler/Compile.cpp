@@ -1058,7 +1058,8 @@ LogicalResult Compilation::makeExec() {
       failed(phases.at("fused")) ||
       failed(runPasses("buffers", "nn-to-exec")) || failed(phases.at("exec")) ||
       (options.overlaps && failed(runPasses("overlap", overlapPipeline()))) ||
-      failed(explainOverlap()) || failed(runPasses("place", "exec-place")) ||
+      failed(explainOverlap()) ||
+      failed(runPasses("place", "exec-place,exec-verify-races")) ||
       failed(phases.at("placed")) ||
       (!phases.isSkipping() &&
        (failed(checkMemory()) || failed(statePeaks()))));

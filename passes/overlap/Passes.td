@@ -143,3 +143,47 @@ def ExecOverlap : Pass<"exec-overlap", "::mlir::ModuleOp"> {
       "By how many layers a transfer starts early, or is waited for late">,
   ];
 }
+
+def ExecVerifyRaces : Pass<"exec-verify-races", "::mlir::ModuleOp"> {
+  let summary = "check that no byte is used while a transfer has it";
+  let description = [{
+    A transfer is under way from its start to its `exec.wait`. Meanwhile nothing may write
+    the bytes that it sends, nor read or write those that it receives into or its handle:
+    no kernel, product, copy, call or other transfer, on whatever communicator. Bytes are
+    told apart by the buffers that they belong to, views and parts included, and, once
+    placed, by where they are in the scratch memory: so a place that is used again too
+    early is found, and so is scratch memory of a call. Arguments of an entry are one
+    buffer where they have one name. A layer is looked at for each way in which calls hand
+    over the same bytes as several of its arguments.
+
+    Each start has one wait, in its block, with its buffers. Bytes of temporary buffers
+    that are read, above all sent, have been written: a bucket of gradients is not reduced
+    in front of the last. Once placed, they have not been written over by another buffer
+    since. Where it is not known which bytes an op touches, it may be any for the first of
+    these rules, and nothing is said for the second.
+
+    Requires: calls access what their operands say; that a function does not write what it
+    should only read (`exec.read_count`) is checked. Ensures: nothing changes. The first
+    op that breaks a rule is told of, with the transfer in a note; one error for each.
+
+    Before, and after:
+
+    ```mlir
+    func.func @f(%x: memref<8xf32>, %y: memref<8xf32>, %z: memref<8xf32>) {
+      %a = exec.buffer : memref<8xf32>
+      %b = exec.buffer : memref<8xf32>
+      %h = exec.buffer : memref<i64>
+      exec.copy reads(%x : memref<8xf32>) writes(%a : memref<8xf32>)
+      exec.collective permute reads(%a : memref<8xf32>) writes(%b, %h : memref<8xf32>, memref<i64>)
+        sizes [2] strides [1] targets [1, 0]
+      exec.copy reads(%a : memref<8xf32>) writes(%y : memref<8xf32>)
+      exec.wait reads(%h, %a : memref<i64>, memref<8xf32>) writes(%b : memref<8xf32>)
+      exec.copy reads(%b : memref<8xf32>) writes(%z : memref<8xf32>)
+      return
+    }
+    ```
+
+    With the last copy in front of the wait: "reads bytes 0 to 31 of a temporary buffer
+    while permute receives into them".
+  }];
+}

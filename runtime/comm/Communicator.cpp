@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 using namespace sheaf;
 
@@ -397,11 +398,62 @@ int64_t Communicator::start(const SheafCollective &collective, const void *send,
 
   int64_t handle = nextHandle++;
   Transfer &started = *transfer;
+  if (delays && collective.channel != controlChannel)
+    delay(started, key);
   transfers.emplace(handle, std::move(transfer));
-  orAbandon([&] { begin(started); });
+  if (started.hasBegun)
+    orAbandon([&] { begin(started); });
   if (started.row >= 0)
     (*current)[started.row].seconds += now() - began;
   return handle;
+}
+
+double Communicator::drawDelay() {
+  return longestDelay * std::uniform_real_distribution<>()(*delays);
+}
+
+/// Has a transfer begin in a wait that comes, on buffers that nobody else sees.
+void Communicator::delay(Transfer &transfer, const std::vector<int64_t> &key) {
+  const SheafCollective &c = transfer.collective;
+  transfer.hasBegun = false;
+  transfer.beginsAt = now() + drawDelay();
+  transfer.endsAt = transfer.beginsAt + drawDelay();
+  transfer.key = key;
+  // Of one buffer for both sides either what is sent is read late, or what
+  // comes is seen late.
+  bool isOne = transfer.send == transfer.receive;
+  bool keeps = drawDelay() < longestDelay / 2;
+  int64_t sends = sendBytes(c),
+          receives = receiveBytes(c, transfer.group->size());
+  if (receives == 0)
+    return;
+  if (isOne && keeps) {
+    transfer.sent.assign(transfer.send, transfer.send + sends);
+    transfer.send = transfer.sent.data();
+  }
+  transfer.target = transfer.receive;
+  transfer.own.resize(receives);
+  transfer.receive = transfer.own.data();
+  if (!isOne || keeps)
+    std::memset(transfer.target, 255, receives);
+}
+
+/// Begins delayed transfers whose time has come, each behind those in front of
+/// it in its group and channel. Returns whether all have begun.
+bool Communicator::beginDue() {
+  double time = now();
+  std::set<std::vector<int64_t>> held;
+  for (auto &[handle, transfer] : transfers) {
+    if (transfer->hasBegun)
+      continue;
+    if (transfer->beginsAt > time || held.count(transfer->key)) {
+      held.insert(transfer->key);
+      continue;
+    }
+    transfer->hasBegun = true;
+    begin(*transfer);
+  }
+  return held.empty();
 }
 
 void Communicator::wait(int64_t handle) {
@@ -416,14 +468,21 @@ void Communicator::wait(int64_t handle) {
     while (true) {
       uint32_t seen = ticket();
       throwIfFailed();
+      bool haveAllBegun = !delays || beginDue();
       for (auto &[other, open] : transfers)
-        if (!open->complete)
+        if (open->hasBegun && !open->complete)
           advance(*open);
-      if (transfer.complete)
+      if (transfer.complete && now() >= transfer.endsAt)
         break;
-      sleep(seen, transfer);
+      if (transfer.complete || !haveAllBegun)
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      else
+        sleep(seen, transfer);
     }
   });
+  if (transfer.target)
+    copy(transfer.target, transfer.own.data(),
+         static_cast<int64_t>(transfer.own.size()));
   if (transfer.row >= 0 && current)
     (*current)[transfer.row].seconds += now() - began;
   transfers.erase(found);

@@ -54,6 +54,9 @@ int onThreads(const RunOptions &options, const Artifact &artifact,
   int threads =
       options.threads ? options.threads : std::max(1, availableCores() / ranks);
   ThreadWorld world(artifact.manifest.mesh, options.waitLimit);
+  if (options.transferDelays)
+    for (int rank = 0; rank < ranks; ++rank)
+      world.rank(rank).delayTransfers(*options.transferDelays);
   if (ranks == 1) {
     CpuDevice device(threads, world.rank(0), 1);
     checkBlas(device.pool);
@@ -146,6 +149,8 @@ int onProcess(const RunOptions &options, const Artifact &artifact,
     std::unique_ptr<Communicator> communicator =
         mpi.communicator(artifact.manifest.mesh);
     communicator->limitWaits(options.waitLimit);
+    if (options.transferDelays)
+      communicator->delayTransfers(*options.transferDelays);
     int status;
     {
       CpuDevice device(threads, *communicator, isBound ? 1 : machine);

@@ -143,6 +143,16 @@ const std::vector<Option> &table() {
          o.waitLimit = number<double>("wait-limit", v, 0, 1e9,
                                       "a number of seconds from 0 to 1e9");
        }},
+      {"transfer-delays", "SEED",
+       "tests what goes on beside transfers: each begins and ends up to a "
+       "millisecond late, by times that follow from the seed and the rank; "
+       "what is sent is read as late as may be, and what comes is all ones "
+       "until it is waited for",
+       [](RunOptions &o, const std::string &v) {
+         o.transferDelays =
+             number<uint64_t>("transfer-delays", v, 0, UINT64_MAX,
+                              "a whole number from 0 to 2^64 - 1");
+       }},
       text("log", "FILE", "writes a JSON object a line for each step",
            &RunOptions::log),
       text("plot", "FILE.svg", "draws the loss at the end", &RunOptions::plot),
@@ -282,6 +292,9 @@ sheaf::parseOptions(const std::vector<std::string> &words) {
       if (!value->empty())
         fail("--{} belongs to --device=sim; this run is on --device={}", name,
              options.device);
+  if (options.device == "sim" && options.transferDelays)
+    fail("--transfer-delays belongs to --device=cpu; a simulated transfer "
+         "moves nothing");
   if (options.artifact.empty() && options.measureCluster.empty())
     fail("give an artifact, as sheaf-compile writes it (--help lists the "
          "options)");

@@ -18,6 +18,8 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -168,6 +170,16 @@ public:
   /// Error; 0: never. What the training loop sends may take as long as a
   /// checkpoint, but for agreeBetweenSteps.
   void limitWaits(double seconds) { waitLimit = seconds; }
+  /// For tests of what goes on beside transfers. Those of entries start late
+  /// and end late, each by up to `longestDelay` seconds, which follow from the
+  /// seed and the rank; in one group and channel they start in their order.
+  /// What is sent is not read before this rank waits for something. What is
+  /// received into holds bytes of 255 until the wait for it returns.
+  void delayTransfers(uint64_t seed) {
+    delays.emplace(seed * 0x9e3779b97f4a7c15 + rank);
+  }
+  static constexpr double longestDelay = 1e-3;
+
   /// What marks mean, for messages; must outlive the calls of entries.
   void nameActions(const std::vector<std::string> &names) {
     actionNames.store(&names, std::memory_order_release);
@@ -225,6 +237,13 @@ protected:
     int64_t sequence; ///< place in the order of its group and channel
     bool complete = false;
     int row = -1; ///< in the counts
+    /// Of one that is delayed: when it begins and ends, its group and channel,
+    /// and where it is received into, while `receive` is memory of its own.
+    bool hasBegun = true;
+    double beginsAt = 0, endsAt = 0;
+    std::vector<int64_t> key;
+    char *target = nullptr;
+    std::vector<char> own, sent;
     /// Of an all-to-all of rows: how many each block has.
     std::vector<int32_t> sentRows, receivedRows;
     int64_t blockBytes() const {
@@ -305,6 +324,10 @@ private:
   bool limitsControl = false;
   template <typename Body>
   void orAbandon(const Body &body);
+  std::optional<std::mt19937_64> delays;
+  double drawDelay();
+  void delay(Transfer &transfer, const std::vector<int64_t> &key);
+  bool beginDue();
   int64_t start(const SheafCollective &collective, const void *send,
                 const int32_t *sentRows, const int32_t *receivedRows,
                 void *receive);

@@ -49,6 +49,8 @@ struct RunOptions {
   std::string call, inputs, outputs;
   /// Seconds after which a transfer that does not come ends the run; 0: never.
   double waitLimit = 600;
+  /// Of the times by which transfers are late; none: they are not.
+  std::optional<uint64_t> transferDelays;
   std::map<std::string, double> scalars; ///< by buffer name
 };
 

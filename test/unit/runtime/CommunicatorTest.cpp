@@ -138,6 +138,32 @@ TEST(Communicator, PermuteBroadcastSendReceive) {
 
 TEST(Communicator, ManyOpenTransfers) { runRanks(mesh24(), checkManyOpen); }
 
+TEST(Communicator, LateTransfersGiveTheSame) {
+  runRanks(mesh24(), [](Communicator &c) {
+    c.delayTransfers(3);
+    checkAllReduce(c);
+    checkGatherScatterExchange(c);
+    checkExchangeOfRows(c);
+    checkPermuteBroadcastSend(c);
+    checkManyOpen(c);
+  });
+}
+
+// What comes shows only behind the wait; what is sent is read behind the start.
+TEST(Communicator, LateTransfersShowRaces) {
+  runRanks({{{"dp", 2}}}, [](Communicator &c) {
+    c.delayTransfers(5);
+    std::vector<float> sent(8, 1.f), come(16, 0.f);
+    int64_t handle = c.start(over(c.mesh, {"dp"}, SHEAF_ALL_GATHER, 8),
+                             sent.data(), come.data());
+    for (float value : come)
+      EXPECT_TRUE(std::isnan(value));
+    sent.assign(8, 2.f);
+    c.wait(handle);
+    EXPECT_EQ(come, std::vector<float>(16, 2.f));
+  });
+}
+
 TEST(Communicator, HalvesAddInSingle) { runRanks(mesh24(), checkHalves); }
 
 TEST(Communicator, TheLoopsOwnTransfers) { runRanks(mesh24(), checkControl); }

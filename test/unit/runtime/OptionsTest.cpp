@@ -18,6 +18,8 @@ TEST(Options, BothSpellings) {
   EXPECT_EQ(parseOptions({"a", "--verify=b"})->reference, "b");
   EXPECT_EQ(parseOptions({"a"})->waitLimit, 600);
   EXPECT_EQ(parseOptions({"a", "--wait-limit=2.5"})->waitLimit, 2.5);
+  EXPECT_FALSE(parseOptions({"a"})->transferDelays);
+  EXPECT_EQ(parseOptions({"a", "--transfer-delays=7"})->transferDelays, 7u);
   EXPECT_FALSE(parseOptions({"--help"}));
 }
 
@@ -37,6 +39,9 @@ TEST(Options, Refused) {
   expect({"a", "--order=reverse"}, "sequential or random");
   expect({"a", "--device=cuda"}, "expected cpu or sim");
   expect({"a", "--wait-limit=-1"}, "a number of seconds from 0");
+  expect({"a", "--transfer-delays=x"}, "a whole number from 0");
+  expect({"a", "--device=sim", "--transfer-delays=1"},
+         "--transfer-delays belongs to --device=cpu");
   expect({"a", "-x"}, "options start with --");
 }
 
