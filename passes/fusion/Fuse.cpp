@@ -118,6 +118,9 @@ private:
   void seedGathers();
   void joinProducers(Operation *op);
   void joinSiblings();
+  void shareWidened(Group &group);
+  void joinQuantised();
+  bool joinBands(Value source, ArrayRef<Group *> all);
   void recompute(Group &group);
   bool othersStay(const Group &group, Operation *from, Operation *clone);
   void trim(Group &group);
@@ -511,6 +514,203 @@ void BlockFusion::joinSiblings() {
             "sums down the columns of one tensor share a pass over it";
 }
 
+/// A value without the views on its way.
+static Value viewed(Value value) {
+  while (auto reshape = value.getDefiningOp<nn::ReshapeOp>())
+    value = reshape.getInput();
+  return value;
+}
+
+/// The cast that widens a value on its way, behind which only views stand.
+static nn::CastOp widened(Value value) {
+  auto cast = viewed(value).getDefiningOp<nn::CastOp>();
+  return cast && cast.isPlain() &&
+                 nn::isExactCast(cast.getInput().getType().getElementType(),
+                                 cast.getType().getElementType())
+             ? cast
+             : nn::CastOp();
+}
+
+/// What a value is but for its shape and for how wide it is.
+static Value sourceOf(Value value) {
+  nn::CastOp cast = widened(value);
+  return viewed(cast ? cast.getInput() : value);
+}
+
+/// Copies of one tensor in 8 bits, in blocks along rows and down columns, come
+/// of one pass over it: the kernel takes it band by band, as no loops have all
+/// of them in common.
+void BlockFusion::joinQuantised() {
+  llvm::MapVector<Value, llvm::SmallSetVector<Group *, 4>> copies;
+  for (auto &owned : groups) {
+    Group *group = owned.get();
+    if (group->ops.empty() || group->closed)
+      continue;
+    llvm::SmallPtrSet<Operation *, 16> members(group->ops.begin(),
+                                               group->ops.end());
+    int64_t elements = 0;
+    for (Operation *op : group->ops)
+      if (auto cast = dyn_cast<nn::CastOp>(op);
+          cast && cpu::isRoundedTo(cast.getType().getElementType()))
+        elements = std::max(elements, elementsOf(cast));
+    if (!elements)
+      continue;
+    llvm::SmallSetVector<Value, 2> sources;
+    llvm::SmallSetVector<Group *, 2> before;
+    for (Operation *op : group->ops)
+      for (Value operand : op->getOperands()) {
+        if (members.contains(operand.getDefiningOp()))
+          continue;
+        if (elementsOf(operand) == elements)
+          sources.insert(sourceOf(operand));
+        else if (Operation *from = producer(viewed(operand)))
+          if (Group *other = groupOf.lookup(from); other && !other->closed)
+            before.insert(other);
+      }
+    // What is made of several tensors is a copy of none.
+    if (sources.size() != 1)
+      continue;
+    // The factors of columns have a kernel in front.
+    for (Group *other : before) {
+      llvm::SmallPtrSet<Operation *, 16> own(other->ops.begin(),
+                                             other->ops.end());
+      bool isOfSource = llvm::all_of(other->ops, [&](Operation *op) {
+        return llvm::all_of(op->getOperands(), [&](Value operand) {
+          Operation *from = operand.getDefiningOp();
+          return own.contains(from) || isa_and_nonnull<nn::ConstantOp>(from) ||
+                 sourceOf(operand) == sources[0];
+        });
+      });
+      if (isOfSource)
+        copies[sources[0]].insert(other);
+    }
+    copies[sources[0]].insert(group);
+  }
+  for (auto &[value, all] : copies)
+    if (all.size() > 1)
+      joinBands(value, all.getArrayRef());
+}
+
+/// Makes one closed group of several, with the views between them, and with
+/// what widens `source` for them alone.
+bool BlockFusion::joinBands(Value source, ArrayRef<Group *> all) {
+  auto collect = [&](bool widens) -> SmallVector<Operation *> {
+    llvm::SmallSetVector<Operation *, 32> members;
+    for (Group *group : all)
+      members.insert(group->ops.begin(), group->ops.end());
+    if (widens)
+      for (size_t i = 0; i < members.size(); ++i) // Grows while walked.
+        for (Value operand : members[i]->getOperands())
+          if (nn::CastOp cast = widened(operand);
+              cast && sourceOf(operand) == source)
+            members.insert(cast);
+    for (size_t i = 0; i < members.size(); ++i) // Grows while walked.
+      for (Value operand : members[i]->getOperands())
+        if (Operation *from = producer(viewed(operand));
+            from && members.contains(from))
+          for (Operation *view = operand.getDefiningOp(); view != from;
+               view = view->getOperand(0).getDefiningOp())
+            members.insert(view);
+    // Others are taken as a whole.
+    for (Operation *op : members) {
+      Group *own = start(op);
+      if (!own || !llvm::all_of(own->ops, [&](Operation *other) {
+            return members.contains(other);
+          }))
+        return {};
+    }
+    // What it widens itself is for nobody else.
+    llvm::SmallPtrSet<Operation *, 32> all(members.begin(), members.end());
+    for (Operation *op : members)
+      if (auto cast = dyn_cast<nn::CastOp>(op);
+          widens && cast && widened(cast) && sourceOf(cast) == source &&
+          usedOutside(cast, all))
+        return {};
+    SmallVector<Operation *> ops(members.getArrayRef());
+    sort(ops);
+    if (ops.size() > kMostOps || hasWayAround(ops))
+      return {};
+    return ops;
+  };
+  SmallVector<Operation *> ops = collect(/*widens=*/true);
+  if (ops.empty())
+    ops = collect(/*widens=*/false);
+  if (ops.empty())
+    return false;
+  SmallVector<Operation *> constants;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (auto constant = operand.getDefiningOp<nn::ConstantOp>())
+        if (!llvm::is_contained(constants, constant.getOperation()))
+          constants.push_back(constant);
+  SmallVector<Operation *> kernel(constants);
+  llvm::append_range(kernel, ops);
+  std::string why = refusePlan(kernel, resultsOf(ops));
+  if (!why.empty()) {
+    refusals.push_back({ops.front(), ops.back(), 0, why});
+    return false;
+  }
+  // From the first place on: what lies between two has joined before.
+  std::vector<Group *> parts;
+  for (Operation *op : ops)
+    if (Group *own = groupOf.lookup(op); !llvm::is_contained(parts, own))
+      parts.push_back(own);
+  llvm::sort(parts, [&](Group *a, Group *b) {
+    return placeOf.at(a->ops.front()) < placeOf.at(b->ops.front());
+  });
+  Group *first = parts.front();
+  for (Group *next : llvm::drop_begin(parts)) {
+    joinPlaces(first->ops.front(), next->ops.front());
+    for (Operation *op : next->ops) {
+      groupOf[op] = first;
+      first->ops.push_back(op);
+    }
+    next->ops.clear();
+  }
+  first->ops = ops;
+  first->closed = true;
+  first->reason =
+      "copies of one tensor in 8 bits, and factors, share a pass over it";
+  shareWidened(*first);
+  return true;
+}
+
+/// Another group may have made a wide copy for each op that reads one: one is
+/// enough.
+void BlockFusion::shareWidened(Group &group) {
+  llvm::SmallPtrSet<Operation *, 16> members(group.ops.begin(),
+                                             group.ops.end());
+  nn::CastOp first;
+  llvm::SmallSetVector<nn::CastOp, 4> casts;
+  for (Operation *op : group.ops)
+    for (Value operand : op->getOperands())
+      if (nn::CastOp cast = widened(operand);
+          cast && !members.contains(cast) && producer(cast.getResult())) {
+        casts.insert(cast);
+        if (!first || cast->isBeforeInBlock(first))
+          first = cast;
+      }
+  for (nn::CastOp cast : casts) {
+    Group *own = groupOf.lookup(cast);
+    if (cast == first || cast.getInput() != first.getInput() ||
+        cast.getType() != first.getType() || !own || own->closed ||
+        groupOf.lookup(first) != own)
+      continue;
+    SmallVector<Operation *> rest(own->ops);
+    llvm::erase(rest, cast.getOperation());
+    cast->replaceAllUsesWith(first);
+    Group again;
+    if (rest.size() > 1 && !refusal(rest, again).empty())
+      continue; // It stays, and is not read.
+    own->ops = rest;
+    groupOf.erase(cast);
+    infos.erase(cast);
+    places[placeOf.at(cast)] = rest.front();
+    placeOf.erase(cast);
+    cast.erase();
+  }
+}
+
 /// Whether the other groups are still kernels where `clone`, in `group`, stands
 /// for `from`: what it reads must come out of theirs, which may not be of the
 /// shape of what else they write, and what nobody reads any more does not.
@@ -854,6 +1054,8 @@ void BlockFusion::run() {
   for (auto &group : groups)
     if (group->ops.size() > 1 && !group->closed)
       trim(*group);
+  // Views at the border are gone, behind which loops would not be seen.
+  joinQuantised();
   reportRefusals();
   build();
   for (Operation &op : llvm::make_early_inc_range(block))

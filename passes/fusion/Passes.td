@@ -15,7 +15,9 @@ def NNFuse : Pass<"nn-fuse", "::mlir::func::FuncOp"> {
     rows, or all down columns, of the same number; what is reduced reaches only the
     rows that it belongs to. Sums down columns first take in what nobody else reads,
     and share a pass where they read the same tensor. A cheap value that another
-    group would read is computed again where that reads fewer bytes. Products,
+    group would read is computed again where that reads fewer bytes. Copies of one
+    tensor in 8 bits, in blocks along rows and down columns, and their factors are one
+    group: the kernel does all of them for a band of the tensor before the next band. Products,
     attention, `nn.gather_grad`, `nn.top_k`, calls and loops are in no group.
 
     Each group is reported as a remark of the category `fusion`, with its reason and

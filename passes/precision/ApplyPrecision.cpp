@@ -1560,8 +1560,18 @@ LogicalResult Converter::convertEntry(func::FuncOp entry) {
                               : nn::ParamAttr();
         if (!param || argument.getType() == types[argument.getArgNumber()])
           continue;
-        if (settings.masters != Masters::F32)
+        if (settings.masters != Masters::F32) {
+          int64_t elements = tensorType(argument).getNumElements();
+          if (elements > nn::kMostRandom)
+            return op.emitOpError("updates the parameter ")
+                   << param.getName() << " of " << elements
+                   << " elements, and with masters="
+                   << (settings.masters == Masters::F16 ? "f16" : "none")
+                   << " updates are rounded at random; expected at most 2^32 "
+                      "elements, masters=f32, or keep="
+                   << param.getName().getValue();
           stochastic.insert({op.getResult(0), stochastic.size()});
+        }
         if (settings.masters == Masters::None ||
             quantized.contains(param.getName().getValue()))
           continue;

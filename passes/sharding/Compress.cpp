@@ -187,8 +187,8 @@ private:
   bool isGradient(Operation *op);
   bool isPartOfParameter(Value value, int depth = 0);
   /// The whole parameter that a gather of the optimizer's results replaces, and
-  /// the part of it that the optimizer changed; null where it is no such
-  /// gather.
+  /// the part of it that the optimizer changed, which is null where that was a
+  /// master; both are null where it is no such gather.
   std::pair<Value, Value> updatedBy(dist::AllGatherOp gather);
   bool isWorthIt(Operation *op, Wire wire, int64_t numbers);
 
@@ -279,11 +279,16 @@ bool Compression::isPartOfParameter(Value value, int depth) {
 }
 
 std::pair<Value, Value> Compression::updatedBy(dist::AllGatherOp gather) {
-  Operation *update = gather.getInput().getDefiningOp();
+  // Of a master the parameter has what is rounded of it.
+  Value updated = gather.getInput();
+  while (auto cast = updated.getDefiningOp<nn::CastOp>())
+    updated = cast.getInput();
+  bool isRounded = updated != gather.getInput();
+  Operation *update = updated.getDefiningOp();
   auto function = dyn_cast<func::FuncOp>(gather->getParentOp());
   if (!function || !function.isPublic() ||
       !isa_and_nonnull<nn::AdamWOp, nn::SGDOp>(update) ||
-      gather.getInput() != update->getResult(0))
+      updated != update->getResult(0))
     return {};
   for (OpOperand &use : gather->getUses()) {
     if (!isa<func::ReturnOp>(use.getOwner()))
@@ -297,7 +302,7 @@ std::pair<Value, Value> Compression::updatedBy(dist::AllGatherOp gather) {
               argument.getArgNumber(), nn::kParamAttr))
         if (param.getName() == what[1] &&
             argument.getType() == gather.getType())
-          return {argument, update->getOperand(0)};
+          return {argument, isRounded ? Value() : update->getOperand(0)};
   }
   return {};
 }
@@ -556,22 +561,28 @@ bool Compression::compressGather(dist::AllGatherOp op, Value whole,
   begin(op);
   nn::Emit emit(builder, op.getLoc());
   Type f32 = builder.getF32Type();
-  Value value = op.getInput();
+  auto inF32 = [&](Value value) {
+    return typeOf(value).getElementType().isF32() ? value
+                                                  : emit.cast(value, f32);
+  };
+  Value value = inF32(op.getInput());
+  // From what all have, so that what rounding left out comes with the next
+  // step.
+  if (whole && !part)
+    part = emit.make<dist::SliceOp>(from, whole, op.getDim(), op.getAxes());
   if (whole)
-    value = emit.sub(value, part);
+    value = emit.sub(value, inF32(part));
   Value row = emit.reshape(value, {1, numbers});
-  if (!from.getElementType().isF32())
-    row = emit.cast(row, f32);
   std::string text = weights.text(numbers);
   if (whole)
     text = "the change of the weights, " + text;
   Rounded all = gather(emit, op, op.getAxes(), round(emit, row, weights), text);
   Value result = joinParts(emit, widen(emit, all, numbers), op.getDim(), from,
                            op.getType().getShape());
+  if (whole)
+    result = emit.add(inF32(whole), result);
   if (!from.getElementType().isF32())
     result = emit.cast(result, from.getElementType());
-  if (whole)
-    result = emit.add(whole, result);
   op.getResult().replaceAllUsesWith(result);
   op.erase();
   return true;

@@ -211,7 +211,8 @@ def overflow_is_left_out(session):
                   fits and left_out[0] and not all(left_out) and 2 in
                   [b / a for a, b in zip(scales, scales[1:])], f"{scales}")
     train(session, artifact, 17, f"--checkpoint={folder}", "--checkpoint-every=17")
-    log = session.path("again.jsonl")
+    # A resumed run keeps what its log has of steps before.
+    log = session.path("scaled-again.jsonl")
     session.run("sheaf-run", artifact, f"--data={session.path('text.bin')}", "--token-type=u8",
                 "--order=random", "--steps=30", "--seed=1", "--quiet", "--threads=1",
                 f"--checkpoint={folder}", "--resume", f"--log={log}")
@@ -358,7 +359,7 @@ def kept_state_learns(session, kept, bound):
                   f"differ by {worst:.1e}, {rows[0]:.4f} -> {rows[-1]:.4f}")
     folder = session.path(f"kept-{recipe}")
     train(session, artifact, 8, f"--checkpoint={folder}", "--checkpoint-every=8")
-    log = session.path("again.jsonl")
+    log = session.path(f"kept-{recipe}-again.jsonl")
     session.run("sheaf-run", artifact, f"--data={session.path('text.bin')}", "--token-type=u8",
                 "--order=random", "--steps=20", "--seed=1", "--quiet", "--threads=1",
                 f"--checkpoint={folder}", "--resume", f"--log={log}")

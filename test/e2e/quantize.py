@@ -326,6 +326,48 @@ def check_four_bits(session, runner):
                   "buffer of element type 'f4E2M1FN' has no place in an artifact" in err, err[-300:])
 
 
+def check_copies(session, runner):
+    """Copies of one tensor in blocks along rows and down columns: of one kernel, the same bits."""
+    shape, listed, text = (2, 256, 512), [], ""
+    for element in ("f32", "bf16"):
+        for length, rule in ((128, "power_of_two"), (32, "e8m0"), (128, "exact")):
+            listed.append((element, (1, 1, length), (1, length, 1), rule))
+    for i, (element, *both, rule) in enumerate(listed):
+        x, q = tensor(shape, element), tensor(shape, "f8E4M3FN")
+        f = [tensor(tuple(n // b for n, b in zip(shape, blocks)),
+                    "f8E8M0FNU" if rule == "e8m0" else "f32") for blocks in both]
+        text += f"func.func @f{i}(%x: {x}) -> ({q}, {f[0]}, {q}, {f[1]}) {{\n"
+        for k, blocks in enumerate(both):
+            text += (f"  %q{k}, %f{k} = nn.quantize %x to f8E4M3FN blocks {list(blocks)} scale "
+                     f"{rule} : ({x}) -> ({q}, {f[k]})\n")
+        text += f"  return %q0, %f0, %q1, %f1 : {q}, {f[0]}, {q}, {f[1]}\n}}\n"
+    random = np.random.default_rng(3)
+    x = (random.standard_normal(shape) * np.exp2(random.integers(-20, 20, shape))).astype(
+        np.float32)
+    x[0, :40], x[1, 7, 9], x[1, 100:, 64:96], x[0, 200, 300] = 0, np.nan, 1e-38, np.inf
+    found = {}
+    for level in ("-O3", "-O0"):
+        artifact = runner.compile("copies", text, level)
+        found[level] = runner.call(artifact, {
+            f"f{i}": [narrowed(x, element)] for i, (element, *_) in enumerate(listed)},
+            bf16=[f"input:f{i}.arg0" for i, entry in enumerate(listed) if entry[0] == "bf16"])
+    lowered = session.run("sheaf-compile", session.path("copies.mlir"), "--emit=exec")
+    for i, (element, *both, rule) in enumerate(listed):
+        # Blocks of NumPy are those of two dimensions.
+        wanted = []
+        for blocks in both:
+            parts = [quantize(narrowed(x, element)[k], "f8E4M3FN", blocks[1:], rule)
+                     for k in range(shape[0])]
+            wanted += [np.stack(part) for part in zip(*parts)]
+        body = lowered[lowered.index(f"@f{i}("):]
+        launches = body[:body.index("return")].count("exec.launch")
+        session.check(f"{element}, blocks of {both[0][2]}, {rule}: two copies of one launch",
+                      launches == 1 and all(
+                          same(a, b) and a.tobytes() == c.tobytes() for a, b, c in
+                          zip(found["-O3"][f"f{i}"], wanted, found["-O0"][f"f{i}"])),
+                      f"{launches} launches")
+
+
 PRODUCTS = [
     # Equation, shapes, formats, blocks, rule, type of the result.
     ("bk,nk->bn", (5, 200), (7, 200), ("f8E4M3FN", "f8E4M3FN"), (1, 128), (128, 128),
@@ -420,6 +462,7 @@ def body(session, _):
     with np.errstate(all="ignore"):
         check_cases(session, runner)
         check_four_bits(session, runner)
+        check_copies(session, runner)
         check_products(session, runner)
         check_mesh(session, runner)
 

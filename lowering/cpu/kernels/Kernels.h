@@ -13,6 +13,10 @@
 // dimensions), or blocks of elements. `nn.top_k` and `nn.gather_grad` end a
 // kernel of their own and may have producers in it.
 //
+// What rounds a tensor to 8 bits in several ways, along rows and down columns,
+// is one kernel, too: its items are bands of the tensor, and each way does its
+// part of a band before the next band.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef SHEAF_LOWERING_CPU_KERNELS_KERNELS_H
@@ -80,6 +84,10 @@ struct GroupPlan {
 std::optional<GroupPlan> planKernel(llvm::ArrayRef<mlir::Operation *> ops,
                                     mlir::ValueRange results,
                                     std::string *why = nullptr);
+
+/// Whether an element type is one of those in 8 bits or fewer that kernels
+/// round tensors to in several ways at once (see above).
+bool isRoundedTo(mlir::Type element);
 
 /// Whether `ops`, which use only each other and values from outside, can be one
 /// kernel whose results are the values used outside of `ops` (or by nobody).

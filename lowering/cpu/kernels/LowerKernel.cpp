@@ -5,12 +5,14 @@
 #include "lowering/cpu/kernels/Kernels.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SetVector.h"
+#include <numeric>
 
 using namespace mlir;
 using namespace sheaf;
@@ -18,6 +20,15 @@ using namespace sheaf::cpu;
 using namespace sheaf::nn;
 
 namespace {
+
+/// A part of a kernel in bands: some of the results, computed on their own.
+struct Band {
+  OwningOpRef<func::FuncOp> source;
+  SmallVector<unsigned> results;
+  Plan plan;
+  /// Items of a band.
+  int64_t items = 1;
+};
 
 /// How a kernel is emitted.
 struct Strategy {
@@ -28,7 +39,9 @@ struct Strategy {
   /// What the gradient of a gather is added to.
   Value gatherBase;
   int64_t rowBlock = 0;
+  /// What is left of it in bands: extent and grain.
   Plan plan;
+  std::vector<Band> bands;
 };
 } // namespace
 
@@ -153,6 +166,129 @@ static void markSummedExponentials(func::FuncOp function) {
   });
 }
 
+/// The function that computes some of the results of `function`, with all its
+/// arguments.
+static OwningOpRef<func::FuncOp> takeResults(func::FuncOp function,
+                                             ArrayRef<unsigned> results) {
+  OwningOpRef<func::FuncOp> taken(function.clone());
+  Block &block = taken->front();
+  Operation *end = block.getTerminator();
+  SmallVector<Value> values;
+  for (unsigned i : results)
+    values.push_back(end->getOperand(i));
+  end->setOperands(values);
+  taken->setFunctionType(FunctionType::get(function.getContext(),
+                                           function.getArgumentTypes(),
+                                           ValueRange(values).getTypes()));
+  taken->setAllResultAttrs(ArrayRef<DictionaryAttr>());
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (&op != end && op.use_empty())
+      op.erase();
+  return taken;
+}
+
+/// The reductions that a value is made of.
+static void collectReductions(Value value,
+                              llvm::SmallSetVector<Operation *, 4> &reductions,
+                              llvm::SmallPtrSetImpl<Operation *> &seen) {
+  Operation *op = value.getDefiningOp();
+  if (!op || !seen.insert(op).second)
+    return;
+  if (isa<ReduceOp, EinsumOp>(op))
+    reductions.insert(op);
+  for (Value operand : op->getOperands())
+    collectReductions(operand, reductions, seen);
+}
+
+bool cpu::isRoundedTo(Type element) {
+  return isa<FloatType>(element) && element.getIntOrFloatBitWidth() <= 8 &&
+         !isa<Float8E8M0FNUType>(element);
+}
+
+/// The strategy of a kernel that rounds one tensor to 8 bits in several ways,
+/// such as along rows and down columns, which no loops have in common. Each is
+/// a kernel of its own, and all do their part of a band of the tensor before
+/// the next one, so that it comes from memory once. `error` is that of the
+/// whole.
+static FailureOr<Strategy> chooseBands(func::FuncOp function,
+                                       std::string &error) {
+  bool rounds = llvm::any_of(function.front(), [](Operation &op) {
+    auto cast = dyn_cast<CastOp>(op);
+    Type to = cast ? cast.getType().getElementType() : Type();
+    return to && isRoundedTo(to);
+  });
+  if (!rounds)
+    return failure();
+  Strategy strategy;
+  auto results = function.front().getTerminator()->getOperands();
+  std::vector<llvm::SmallSetVector<Operation *, 4>> reductionsOf;
+  for (auto [i, result] : llvm::enumerate(results)) {
+    llvm::SmallSetVector<Operation *, 4> own;
+    llvm::SmallPtrSet<Operation *, 16> seen;
+    collectReductions(result, own, seen);
+    bool isTaken = false;
+    std::string why;
+    auto take = [&](ArrayRef<unsigned> taken) -> std::optional<Band> {
+      Band band{takeResults(function, taken), SmallVector<unsigned>(taken), {}};
+      FailureOr<Plan> plan =
+          makePlan(band.source->front().getTerminator()->getOperands(), why);
+      if (failed(plan))
+        return std::nullopt;
+      band.plan = *plan;
+      return band;
+    };
+    for (auto [band, reductions] : llvm::zip(strategy.bands, reductionsOf)) {
+      if (reductions != own)
+        continue;
+      SmallVector<unsigned> more(band.results);
+      more.push_back(i);
+      if (std::optional<Band> made = take(more)) {
+        band = std::move(*made);
+        isTaken = true;
+        break;
+      }
+    }
+    if (isTaken)
+      continue;
+    std::optional<Band> made = take(static_cast<unsigned>(i));
+    if (!made)
+      return failure();
+    strategy.bands.push_back(std::move(*made));
+    reductionsOf.push_back(std::move(own));
+  }
+  if (strategy.bands.size() < 2)
+    return failure();
+  int64_t count = 0;
+  for (const Band &band : strategy.bands)
+    count = std::gcd(count, band.plan.extent);
+  // There would be nothing to share out.
+  if (count < 2)
+    return failure();
+  strategy.plan.extent = count;
+  strategy.plan.grain = 1;
+  for (Band &band : strategy.bands) {
+    band.items = band.plan.extent / count;
+    strategy.plan.grain = std::max<int64_t>(
+        strategy.plan.grain, llvm::divideCeil(band.plan.grain, band.items));
+  }
+  error.clear();
+  return strategy;
+}
+
+/// Whether there are reductions along the last dimension and others.
+static bool reducesBothWays(func::FuncOp function) {
+  bool along = false, across = false;
+  for (auto reduce : function.front().getOps<ReduceOp>()) {
+    ArrayRef<int64_t> shape = reduce.getInput().getType().getShape();
+    int64_t last = shape.size();
+    while (last > 0 && shape[last - 1] == 1)
+      --last;
+    bool isAlong = llvm::is_contained(reduce.getDims(), last - 1);
+    (isAlong ? along : across) = true;
+  }
+  return along && across;
+}
+
 static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
                                           std::string &error) {
   Strategy strategy;
@@ -235,9 +371,14 @@ static FailureOr<Strategy> chooseStrategy(func::FuncOp function,
       return failure();
     return strategy;
   }
+  // Loops for all would compute what is reduced down columns for each row.
+  if (reducesBothWays(function))
+    if (FailureOr<Strategy> bands = chooseBands(function, error);
+        succeeded(bands))
+      return bands;
   FailureOr<Plan> plan = makePlan(results, error);
   if (failed(plan))
-    return failure();
+    return chooseBands(function, error);
   strategy.plan = *plan;
   return strategy;
 }
@@ -287,6 +428,77 @@ static void widenExponentials(Plan &plan, func::FuncOp source,
     plan.lanes = 2 * kLanes;
 }
 
+/// Rounding to 8 bits takes many registers, and a wide vector is in several.
+static void narrowRoundings(Plan &plan, func::FuncOp source) {
+  bool any = llvm::any_of(source.front(), [](Operation &op) {
+    auto cast = dyn_cast<CastOp>(op);
+    return cast && isRoundedTo(cast.getType().getElementType());
+  });
+  if (any && plan.lanes == kColumnLanes)
+    plan.lanes = kLanes;
+}
+
+/// A byte for each element of what has fewer bits.
+static MemRefType bufferType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  Type element = tensor.getElementType();
+  if (element.isInteger(1) || isa<Float4E2M1FNType>(element))
+    element = IntegerType::get(type.getContext(), 8);
+  return MemRefType::get(tensor.getShape(), element);
+}
+
+/// Emits a kernel in bands: the loops of all in one over bands.
+static void emitBands(func::FuncOp kernel, Strategy &strategy,
+                      int64_t vectorBytes, int64_t streamedBytes) {
+  Location loc = kernel.getLoc();
+  Block *entry = kernel.addEntryBlock();
+  OpBuilder builder = OpBuilder::atBlockBegin(entry);
+  Value begin = entry->getArguments().drop_back().back(),
+        end = entry->getArguments().back();
+  Value one = arith::ConstantIndexOp::create(builder, loc, 1);
+  auto loop = scf::ForOp::create(builder, loc, begin, end, one);
+  func::ReturnOp::create(builder, loc);
+  builder.setInsertionPoint(loop.getBody()->getTerminator());
+  OpBuilder outside(kernel);
+  for (Band &band : strategy.bands) {
+    func::FuncOp source = *band.source;
+    widenExponentials(band.plan, source, vectorBytes);
+    narrowRoundings(band.plan, source);
+    SmallVector<Type> types;
+    for (Type type : source.getArgumentTypes())
+      types.push_back(bufferType(type));
+    for (Type type : source.getResultTypes())
+      types.push_back(bufferType(type));
+    types.append(2, builder.getIndexType());
+    // Constants that it has become globals of the module.
+    auto part =
+        func::FuncOp::create(outside, loc, (kernel.getName() + "_band").str(),
+                             builder.getFunctionType(types, {}));
+    Emitter(source, part, streamedBytes).emit(band.plan);
+    Value items = arith::ConstantIndexOp::create(builder, loc, band.items);
+    Value from =
+        arith::MulIOp::create(builder, loc, loop.getInductionVar(), items);
+    Value to = arith::AddIOp::create(builder, loc, from, items);
+    IRMapping mapping;
+    unsigned inputs = source.getNumArguments();
+    for (unsigned i = 0; i < inputs; ++i)
+      mapping.map(part.getArgument(i), entry->getArgument(i));
+    for (auto [i, result] : llvm::enumerate(band.results))
+      mapping.map(part.getArgument(inputs + i),
+                  entry->getArgument(inputs + result));
+    mapping.map(part.getArgument(types.size() - 2), from);
+    mapping.map(part.getArgument(types.size() - 1), to);
+    for (Operation &op : part.front().without_terminator())
+      builder.clone(op, mapping);
+    part.erase();
+  }
+  // Each would grow the stack again with each band.
+  SmallVector<memref::AllocaOp> scratch;
+  loop.walk([&](memref::AllocaOp op) { scratch.push_back(op); });
+  for (memref::AllocaOp op : scratch)
+    op->moveBefore(loop);
+}
+
 FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
                                          int64_t vectorBytes,
                                          int64_t streamedBytes) {
@@ -324,18 +536,12 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   if (failed(strategy))
     return fail();
   widenExponentials(strategy->plan, source, vectorBytes);
+  narrowRoundings(strategy->plan, source);
 
   OpBuilder builder(kernel);
   int64_t bytes = bytesMoved(source, *strategy), flops = 0;
   SmallVector<Type> types;
-  auto addType = [&](Type type) {
-    auto tensor = cast<RankedTensorType>(type);
-    Type element = tensor.getElementType();
-    // A byte for each.
-    if (element.isInteger(1) || isa<Float4E2M1FNType>(element))
-      element = builder.getI8Type();
-    types.push_back(MemRefType::get(tensor.getShape(), element));
-  };
+  auto addType = [&](Type type) { types.push_back(bufferType(type)); };
   llvm::for_each(kernel.getArgumentTypes(), addType);
   llvm::for_each(kernel.getResultTypes(), addType);
   types.append(2, builder.getIndexType());
@@ -359,6 +565,11 @@ FailureOr<func::FuncOp> cpu::lowerKernel(func::FuncOp kernel,
   if (!plan.inPlace.empty())
     lowered->setAttr(kInPlaceAttr, builder.getDenseI64ArrayAttr(plan.inPlace));
   lowered.setVisibility(kernel.getVisibility());
+  if (!strategy->bands.empty()) {
+    emitBands(lowered, *strategy, vectorBytes, streamedBytes);
+    kernel.erase();
+    return lowered;
+  }
   Emitter emitter(source, lowered, streamedBytes);
   if (strategy->topK)
     emitter.emitTopK(strategy->topK);

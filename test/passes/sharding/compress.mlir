@@ -123,6 +123,36 @@ func.func @update(%w: tensor<8xf32> {nn.param = #nn.param<"w", axes = [_], init 
 
 // -----
 
+// Of masters the weights have what is rounded: the change is from what all have, which holds what
+// was left out before. In bf16 it would be as many bytes.
+// INT8-LABEL: @narrow
+// INT8-SAME: (%[[W:.*]]: tensor<512xbf16>
+// INT8: %[[NEW:.*]], %{{.*}} = nn.sgd
+// INT8: %[[ROUNDED:.*]] = nn.cast %[[NEW]] {{.*}} -> tensor<256xbf16>
+// INT8-DAG: %[[THEN:.*]] = nn.cast %[[ROUNDED]] {{.*}} -> tensor<256xf32>
+// INT8-DAG: %[[OLD:.*]] = dist.slice %[[W]] dim 0 axes ["dp"] {{.*}} -> tensor<256xbf16>
+// INT8: %[[BEFORE:.*]] = nn.cast %[[OLD]]
+// INT8: nn.sub %[[THEN]], %[[BEFORE]]
+// INT8: dist.all_gather {{.*}}the change of the weights, sent as int8{{.*}}(tensor<1x2x128xi8>)
+// INT8: %[[WIDE:.*]] = nn.cast %[[W]]
+// INT8: %[[SUM:.*]] = nn.add %[[WIDE]]
+// INT8: %[[Y:.*]] = nn.cast %[[SUM]] {{.*}} -> tensor<512xbf16>
+// INT8: return %[[Y]]
+// BF16-LABEL: @narrow
+// BF16: dist.all_gather %{{.*}} (tensor<256xbf16>) -> tensor<512xbf16>
+dist.mesh @mesh ["dp" = 2]
+func.func @narrow(%w: tensor<512xbf16> {nn.param = #nn.param<"w", axes = [_], init = constant(0)>}, %m: tensor<256xf32> {nn.state = ["master", "w"]},
+    %g: tensor<256xf32>, %v: tensor<256xf32>, %s: tensor<f32>)
+    -> (tensor<512xbf16> {nn.result = ["parameter", "w"]}, tensor<256xf32> {nn.result = ["master", "w"]}) {
+  %new, %buffer = nn.sgd %m, %g, %v lr %s momentum %s decay %s grad_scale %s {nn.role = "optimizer"}
+    : (tensor<256xf32>, tensor<256xf32>, tensor<256xf32>, tensor<f32>, tensor<f32>, tensor<f32>, tensor<f32>) -> (tensor<256xf32>, tensor<256xf32>)
+  %n = nn.cast %new {nn.role = "optimizer"} : tensor<256xf32> -> tensor<256xbf16>
+  %y = dist.all_gather %n dim 0 axes ["dp"] {nn.role = "optimizer"} : (tensor<256xbf16>) -> tensor<512xbf16>
+  return %y, %new : tensor<512xbf16>, tensor<256xf32>
+}
+
+// -----
+
 // What stays: a scalar, a sum over devices that have the same samples, one of activations, a
 // maximum, the loads of experts, and what would be as many bytes.
 // INT8-LABEL: @stays
