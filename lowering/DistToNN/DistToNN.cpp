@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/sharding/Verify.h"
+#include "support/SignatureAttrs.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/SetVector.h"
 #include <map>
@@ -458,30 +459,28 @@ void Lowering::addLayouts() {
          builder.getNamedAttr("blocks", builder.getDenseI64ArrayAttr(blocks))});
   };
   for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+    SignatureAttrs attrs(function);
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto sharding = function.getArgAttrOfType<dist::ShardingAttr>(
-              i, dist::kShardingAttr)) {
+      if (auto sharding = dyn_cast_or_null<dist::ShardingAttr>(
+              attrs.getArgAttr(i, dist::kShardingAttr))) {
         if (!sharding.isReplicated())
-          function.setArgAttr(
+          attrs.setArgAttr(
               i, exec::kLayoutAttr,
-              layoutOf(sharding, function.getArgAttr(i, dist::kGlobalShapeAttr),
+              layoutOf(sharding, attrs.getArgAttr(i, dist::kGlobalShapeAttr),
                        cast<RankedTensorType>(function.getArgumentTypes()[i])));
-        function.removeArgAttr(i, dist::kShardingAttr);
-        function.removeArgAttr(i, dist::kGlobalShapeAttr);
+        attrs.removeArgAttr(i, dist::kShardingAttr);
+        attrs.removeArgAttr(i, dist::kGlobalShapeAttr);
       }
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (auto sharding = function.getResultAttrOfType<dist::ShardingAttr>(
-              i, dist::kShardingAttr)) {
+      if (auto sharding = dyn_cast_or_null<dist::ShardingAttr>(
+              attrs.getResultAttr(i, dist::kShardingAttr))) {
         if (!sharding.isReplicated())
-          function.setResultAttr(
+          attrs.setResultAttr(
               i, exec::kLayoutAttr,
-              layoutOf(sharding,
-                       function.getResultAttr(i, dist::kGlobalShapeAttr),
+              layoutOf(sharding, attrs.getResultAttr(i, dist::kGlobalShapeAttr),
                        cast<RankedTensorType>(function.getResultTypes()[i])));
-        function.removeResultAttr(
-            i, StringAttr::get(module.getContext(), dist::kShardingAttr));
-        function.removeResultAttr(
-            i, StringAttr::get(module.getContext(), dist::kGlobalShapeAttr));
+        attrs.removeResultAttr(i, dist::kShardingAttr);
+        attrs.removeResultAttr(i, dist::kGlobalShapeAttr);
       }
   }
 }

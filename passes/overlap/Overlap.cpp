@@ -267,8 +267,9 @@ void Overlapper::runOnBlock(Block &block) {
   std::map<Communicator, SmallVector<int>> starts;
   SmallVector<int> worksBefore{0};
   SmallVector<int> unitsAt;
-  for (auto [i, op] : llvm::enumerate(ops)) {
-    int at = i;
+  for (size_t i = 0; i < ops.size(); ++i) {
+    Operation *op = ops[i];
+    int at = static_cast<int>(i);
     bool isBarrier = false;
     op->walk([&](Operation *inner) {
       auto collective = dyn_cast<CollectiveOp>(inner);
@@ -527,14 +528,18 @@ void Overlapper::runOnBlock(Block &block) {
 // Taking them apart
 //===----------------------------------------------------------------------===//
 
-/// Moves what defines a buffer in front of `before`, where it is not there.
-static void hoistDefinition(Value buffer, Operation *before) {
+/// Moves what defines a buffer in front of `before`, which stood at `at`, where
+/// it is not there. `places` are those of the ops of the block; the order that
+/// MLIR keeps would be made anew for each.
+static void hoistDefinition(Value buffer, Operation *before, int at,
+                            DenseMap<Operation *, int> &places) {
   Operation *op = buffer.getDefiningOp();
-  if (!op || op->getBlock() != before->getBlock() ||
-      op->isBeforeInBlock(before))
+  auto place = places.find(op);
+  if (place == places.end() || place->second < at)
     return;
+  place->second = -1;
   for (Value operand : op->getOperands())
-    hoistDefinition(operand, before);
+    hoistDefinition(operand, before, at, places);
   op->moveBefore(before);
 }
 
@@ -552,6 +557,9 @@ void Overlapper::rewrite(Block &block, ArrayRef<Operation *> ops,
     places[transfer.start].starts.push_back(transfer.op);
     moved.insert(transfer.op);
   }
+  DenseMap<Operation *, int> numbers;
+  for (auto [i, op] : llvm::enumerate(ops))
+    numbers[op] = i;
   OpBuilder builder(function.getContext());
   auto handleType = MemRefType::get({}, builder.getI64Type());
   DenseMap<Operation *, Value> handles;
@@ -571,8 +579,8 @@ void Overlapper::rewrite(Block &block, ArrayRef<Operation *> ops,
     }
     for (CollectiveOp op : place.starts) {
       op->moveBefore(before);
-      hoistDefinition(op.getRead()[0], op);
-      hoistDefinition(op.getWritten()[0], op);
+      hoistDefinition(op.getRead()[0], op, stays, numbers);
+      hoistDefinition(op.getWritten()[0], op, stays, numbers);
       builder.setInsertionPoint(op);
       Value handle =
           BufferOp::create(builder, op.getLoc(), handleType, IntegerAttr());

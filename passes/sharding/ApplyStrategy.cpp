@@ -6,6 +6,7 @@
 #include "passes/sharding/Passes.h"
 #include "passes/sharding/Shardings.h"
 #include "passes/sharding/Strategy.h"
+#include "support/SignatureAttrs.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringMap.h"
@@ -822,12 +823,13 @@ private:
     int64_t microbatches = 1;
     function->getParentOfType<ModuleOp>().walk(
         [&](nn::MicrobatchesOp loop) { microbatches = loop.getCount(); });
+    std::optional<SignatureAttrs> attrs(std::in_place, function);
     for (BlockArgument argument : function.getArguments()) {
       unsigned i = argument.getArgNumber();
       auto type = dyn_cast<RankedTensorType>(argument.getType());
       if (dist::ShardingAttr given = writtenFor(bufferOf(function, i)))
-        function.setArgAttr(i, dist::kShardingAttr, given);
-      if (!type || function.getArgAttr(i, dist::kShardingAttr))
+        attrs->setArgAttr(i, dist::kShardingAttr, given);
+      if (!type || attrs->getArgAttr(i, dist::kShardingAttr))
         continue;
       ValueSharding sharding(type.getRank());
       SmallVector<std::pair<int, const StrategyRow *>> rows;
@@ -860,17 +862,17 @@ private:
             rows.push_back({atom, &row});
         }
       }
-      function.setArgAttr(i, dist::kShardingAttr, mesh.print(sharding));
+      attrs->setArgAttr(i, dist::kShardingAttr, mesh.print(sharding));
       if (DictionaryAttr because = becauseOf(sharding, rows, zeroRow))
-        function.setArgAttr(i, dist::kBecauseAttr, because);
+        attrs->setArgAttr(i, dist::kBecauseAttr, because);
     }
     for (unsigned i = 0; i < function.getNumResults(); ++i) {
       StringRef kind;
-      if (function.getResultAttr(i, dist::kShardingAttr))
+      if (attrs->getResultAttr(i, dist::kShardingAttr))
         continue;
       if (dist::ShardingAttr given = writtenFor(
               bufferOf(function.getResultAttr(i, nn::kResultAttr)))) {
-        function.setResultAttr(i, dist::kShardingAttr, given);
+        attrs->setResultAttr(i, dist::kShardingAttr, given);
         continue;
       }
       if (const Parameter *parameter =
@@ -878,13 +880,14 @@ private:
         // That a weight is whole at the end is asked for, too: by the row that
         // shards the state from which it comes.
         const ValueSharding &sharding = shardingFor(*parameter, kind);
-        function.setResultAttr(i, dist::kShardingAttr, mesh.print(sharding));
+        attrs->setResultAttr(i, dist::kShardingAttr, mesh.print(sharding));
         if (DictionaryAttr because = becauseOf(
                 parameter->sharded, parameter->rows,
                 kind == "parameter" && zero == 3 ? zeroRows[2] : zeroRows[0]))
-          function.setResultAttr(i, dist::kBecauseAttr, because);
+          attrs->setResultAttr(i, dist::kBecauseAttr, because);
       }
     }
+    attrs.reset();
     if (!zeroAxes.empty())
       constrainZero(function);
   }

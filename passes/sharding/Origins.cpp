@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "support/Nearest.h"
+#include "support/SignatureAttrs.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 using namespace mlir;
@@ -114,14 +115,15 @@ void Origins::write(ModuleOp module, const MeshInfo &mesh) {
   };
   module.walk([&](Operation *op) {
     if (auto function = dyn_cast<func::FuncOp>(op)) {
+      SignatureAttrs attrs(function);
       for (BlockArgument argument : function.getArguments()) {
         unsigned i = argument.getArgNumber();
         SmallVector<int32_t> list;
-        if (Attribute sharding = function.getArgAttr(i, dist::kShardingAttr))
+        if (Attribute sharding = attrs.getArgAttr(i, dist::kShardingAttr))
           add(list, argument, sharding);
         if (!list.empty())
-          function.setArgAttr(i, dist::kOriginsAttr,
-                              builder.getDenseI32ArrayAttr(list));
+          attrs.setArgAttr(i, dist::kOriginsAttr,
+                           builder.getDenseI32ArrayAttr(list));
       }
       return;
     }
@@ -200,16 +202,15 @@ void Annotations::erase(Operation *root) {
   root->walk([&](Operation *op) {
     for (StringRef name : names)
       op->removeAttr(name);
-    if (auto function = dyn_cast<func::FuncOp>(op))
+    if (auto function = dyn_cast<func::FuncOp>(op)) {
+      SignatureAttrs attrs(function);
       for (StringRef name : names) {
         for (unsigned i = 0; i < function.getNumArguments(); ++i)
-          if (function.getArgAttr(i, name))
-            function.removeArgAttr(i, name);
+          attrs.removeArgAttr(i, name);
         for (unsigned i = 0; i < function.getNumResults(); ++i)
-          if (function.getResultAttr(i, name))
-            function.removeResultAttr(
-                i, StringAttr::get(root->getContext(), name));
+          attrs.removeResultAttr(i, name);
       }
+    }
   });
 }
 

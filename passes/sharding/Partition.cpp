@@ -7,6 +7,7 @@
 #include "passes/sharding/Plan.h"
 #include "passes/sharding/Ring.h"
 #include "passes/sharding/Verify.h"
+#include "support/SignatureAttrs.h"
 #include "llvm/ADT/StringSwitch.h"
 #include <cmath>
 #include <deque>
@@ -360,9 +361,10 @@ private:
         placement = plan.placementOf(argument);
       locals[argument] = {localArgument, placement};
     }
+    std::optional<SignatureAttrs> attrs(std::in_place, local);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      local.setResultAttr(i, dist::kShardingAttr,
-                          mesh.print(returnedAs(function, i).sharding));
+      attrs->setResultAttr(i, dist::kShardingAttr,
+                           mesh.print(returnedAs(function, i).sharding));
     // Where a part is padded, the whole does not follow from it.
     auto whole = [&](Type global, Type part,
                      ArrayRef<dist::DimAttr> dims) -> Attribute {
@@ -377,18 +379,19 @@ private:
       return nullptr;
     };
     for (unsigned i = 0; i < function.getNumArguments(); ++i)
-      if (auto sharding = local.getArgAttrOfType<dist::ShardingAttr>(
-              i, dist::kShardingAttr))
+      if (auto sharding = dyn_cast_or_null<dist::ShardingAttr>(
+              attrs->getArgAttr(i, dist::kShardingAttr)))
         if (Attribute shape = whole(function.getArgumentTypes()[i], inputs[i],
                                     sharding.getDims()))
-          local.setArgAttr(i, dist::kGlobalShapeAttr, shape);
+          attrs->setArgAttr(i, dist::kGlobalShapeAttr, shape);
     for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (Attribute shape = whole(function.getResultTypes()[i], results[i],
-                                  local
-                                      .getResultAttrOfType<dist::ShardingAttr>(
-                                          i, dist::kShardingAttr)
-                                      .getDims()))
-        local.setResultAttr(i, dist::kGlobalShapeAttr, shape);
+      if (Attribute shape =
+              whole(function.getResultTypes()[i], results[i],
+                    cast<dist::ShardingAttr>(
+                        attrs->getResultAttr(i, dist::kShardingAttr))
+                        .getDims()))
+        attrs->setResultAttr(i, dist::kGlobalShapeAttr, shape);
+    attrs.reset();
     builder.setInsertionPointToStart(body);
     return rewrite(function.front());
   }
