@@ -1029,8 +1029,15 @@ LogicalResult Compilation::makeTransfers() {
 
 /// Says in the explanation what transfers go on beside.
 LogicalResult Compilation::explainOverlap() {
-  if (explains && !phases.isSkipping())
-    explainBeside(module, collectives);
+  if (!explains || phases.isSkipping())
+    return success();
+  std::optional<ClusterCosts> cluster;
+  if (!options.cluster.empty())
+    cluster.emplace(options.cluster);
+  explainBeside(module, collectives, pipelinePlaces() > 1,
+                cluster ? &*cluster : nullptr);
+  if (cluster && !cluster->error().empty())
+    return module.emitError("--cluster: ") << cluster->error();
   return success();
 }
 

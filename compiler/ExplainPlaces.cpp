@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
 #include "passes/overlap/Passes.h"
+#include "passes/overlap/Predict.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
 
@@ -233,7 +234,30 @@ static SmallVector<std::string> namesBetween(exec::CollectiveOp start,
   return names;
 }
 
-void sheaf::explainBeside(ModuleOp module, llvm::json::Array &rows) {
+void sheaf::explainBeside(ModuleOp module, llvm::json::Array &rows,
+                          bool areCounted, ClusterCosts *cluster) {
+  struct Sum {
+    double count = 0, seconds = 0, exposed = 0;
+  };
+  std::map<int64_t, Sum> waited;
+  if (cluster) {
+    OpCosts costs(module, *cluster);
+    for (func::FuncOp function : module.getOps<func::FuncOp>()) {
+      auto place = function->getAttrOfType<ArrayAttr>(exec::kPlaceAttr);
+      if (place ? cast<StringAttr>(place[0]).getValue() == "step"
+                : function.getName() == "step")
+        predictExposure(
+            function, costs,
+            [&](exec::CollectiveOp op, double seconds, double exposed) {
+              if (std::optional<int64_t> number = numberOf(op)) {
+                Sum &sum = waited[*number];
+                ++sum.count;
+                sum.seconds += seconds;
+                sum.exposed += exposed;
+              }
+            });
+    }
+  }
   std::map<int64_t, SmallVector<std::string>> beside;
   std::map<int64_t, int64_t> parts;
   module.walk([&](exec::CollectiveOp op) {
@@ -259,13 +283,17 @@ void sheaf::explainBeside(ModuleOp module, llvm::json::Array &rows) {
     if (auto cut = number ? parts.find(*number) : parts.end();
         cut != parts.end()) {
       row["parts"] = cut->second;
-      // Of a pipeline the parts were counted.
-      if (!row.get("places"))
+      if (!areCounted)
         row["count"] = row.getInteger("count").value_or(1) * cut->second;
       row["elements"] = row.getInteger("elements").value_or(0) / cut->second;
       for (StringRef key : {"wire_bytes", "seconds"})
         row[key] =
             row.getNumber(key).value_or(0) / static_cast<double>(cut->second);
+    }
+    if (auto sum = number ? waited.find(*number) : waited.end();
+        sum != waited.end()) {
+      row["seconds"] = sum->second.seconds / sum->second.count;
+      row["exposed_seconds"] = sum->second.exposed / sum->second.count;
     }
     auto found = number ? beside.find(*number) : beside.end();
     if (found == beside.end())

@@ -15,6 +15,8 @@
 
 namespace sheaf {
 
+class ClusterCosts;
+
 /// Gives collectives of floor 3 numbers, in their reasons: all, or those that
 /// may go on beside something.
 void numberCollectives(mlir::ModuleOp module, bool all);
@@ -27,9 +29,13 @@ llvm::json::Array explainPlaces(mlir::ModuleOp module, llvm::StringRef entry,
                                 llvm::json::Array rows, dist::LinkSpeed link);
 
 /// Adds to rows of numbered collectives beside what they go on, as `beside`,
-/// where the program on buffers starts them early. Takes the numbers away from
-/// rows and program.
-void explainBeside(mlir::ModuleOp module, llvm::json::Array &rows);
+/// where the program on buffers starts them early, and of how many parts they
+/// are; parts are counted already where `areCounted`. With the costs of a
+/// cluster, `seconds` are theirs, and of those of a step `exposed_seconds` is
+/// added, what each is waited for on average. Takes the numbers away from rows
+/// and program.
+void explainBeside(mlir::ModuleOp module, llvm::json::Array &rows,
+                   bool areCounted, ClusterCosts *cluster);
 
 } // namespace sheaf
 

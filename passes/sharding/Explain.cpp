@@ -492,6 +492,10 @@ void sharding::printCollectives(const llvm::json::Array &collectives,
     if (!text("loc").empty())
       os << "  " << text("loc");
     os << "\n";
+    if (std::optional<double> exposed = entry.getNumber("exposed_seconds"))
+      os << llvm::formatv("    waited for {0:f1} of {1:f1} us\n",
+                          1e6 * *exposed,
+                          1e6 * entry.getNumber("seconds").value_or(0));
     if (std::optional<int64_t> parts = entry.getInteger("parts"))
       os << "    in " << *parts << " parts, for products to be beside them\n";
     if (const llvm::json::Array *names = entry.getArray("beside")) {
@@ -577,6 +581,7 @@ static std::string wrongIn(const llvm::json::Value &item) {
   has("count", true, "how often it is made, at least once", isPositive);
   has("wire_bytes", true, "bytes, 0 or more", isAmount);
   has("seconds", false, "seconds, 0 or more", isAmount);
+  has("exposed_seconds", false, "seconds, 0 or more", isAmount);
   has("group", false, "devices, at least 1", isPositive);
   has("elements", false, "how many there are, at least 1", isPositive);
   has("parts", false, "how many there are in place of one, at least 1",

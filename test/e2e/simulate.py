@@ -200,6 +200,25 @@ def check_measured(session, simulate):
                   0 < result["step_seconds"] < 60 and result["mfu"] > 0)
 
 
+def check_predicted(session, simulate):
+    """What --explain says that transfers are waited for, where none slows what computes."""
+    cluster = session.path("toy.json")
+    with open(cluster, "w", encoding="utf-8") as file:
+        json.dump(toy_cluster(), file)
+    # Transfers over dp and tp share links.
+    for mesh, off in (("--mesh=dp=4 --zero=3", 1e-4),
+                      ("--mesh=dp=2,tp=2 --sequence-parallel --recompute=full", 0.05)):
+        options = [*mesh.split(), f"--cluster={cluster}"]
+        # Compiled once: what is explained is of the same program.
+        explained = session.explain("gpt.mlir", "predicted.sheaf", *options)["collectives"]
+        place = simulate(session.path("predicted.sheaf"), cluster)["places"][0]
+        for key, found in (("seconds", sum(row["seconds"] for row in place["transfers"])),
+                           ("exposed_seconds", place["exposed_seconds"])):
+            predicted = sum(row[key] * row["count"] for row in explained)
+            session.check(f"{mesh}: predicted {key}", abs(predicted - found) <= off * found,
+                          f"{1e6 * predicted:.1f} us, simulated {1e6 * found:.1f}")
+
+
 def check_size(session, simulate):
     """Many ranks and many layers take little time."""
     gpt(session, "many.mlir", 2048, heads=8, hidden=64)
@@ -273,6 +292,7 @@ def body(session, _):
     check_sum(session, simulate)
     check_bytes(session, simulate)
     check_sharing(session, simulate)
+    check_predicted(session, simulate)
     check_precision(session, simulate)
     check_size(session, simulate)
     check_output(session, simulate)
