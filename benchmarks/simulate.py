@@ -4,8 +4,9 @@
     benchmarks/simulate.py BUILD/bin [--rounds=7] [--ranks=2]
 
 Describes this machine (sheaf-run --measure-cluster), then simulates steps of a small GPT on
-one rank and on meshes of --ranks, and runs them with one thread a rank; prints both times
-and their ratio, medians of --rounds, machine and model described anew each round. Then
+one rank and with strategies for --ranks, and runs them with one thread a rank; prints both times
+and their ratio, medians of --rounds, the machine described anew each round, and whether strategies
+that differ by more than a quarter are predicted in their order. Then
 the seconds that it takes to compile and simulate GPT-3 2.7B for 64 H100s and for 16,384.
 Nothing else should run meanwhile.
 """
@@ -51,12 +52,17 @@ def main():
             for i in range(100_000):
                 file.write((i * 7919 % SMALL["vocab"]).to_bytes(2, "little"))
         model("small.mlir", 4 * arguments.ranks, SMALL)
-        meshes = [f"dp={arguments.ranks}", f"tp={arguments.ranks}"]
+        ranks = arguments.ranks
         artifacts = {}
-        for mesh in ["one rank", *meshes]:
-            artifacts[mesh] = path(f"{mesh}.sheaf")
-            tool("sheaf-compile", path("small.mlir"), "-o", artifacts[mesh],
-                 *([f"--mesh={mesh}"] if mesh in meshes else []))
+        for strategy in ["one rank", f"dp={ranks}", f"dp={ranks} --zero=1", f"dp={ranks} --zero=3",
+                         f"dp={ranks} --recompute=full", f"tp={ranks}",
+                         f"tp={ranks} --sequence-parallel", f"cp={ranks}",
+                         f"pp={ranks} --pipeline=1f1b --microbatches=4",
+                         f"pp={ranks} --pipeline=gpipe --microbatches=2"]:
+            artifacts[strategy] = path(f"{len(artifacts)}.sheaf")
+            tool("sheaf-compile", path("small.mlir"), "-o", artifacts[strategy],
+                 *([f"--mesh={strategy.split()[0]}", *strategy.split()[1:]]
+                   if "=" in strategy else []))
         times = {mesh: ([], []) for mesh in artifacts}
         for _ in range(arguments.rounds):
             tool("sheaf-run", f"--measure-cluster={path('cpu.json')}")
@@ -68,10 +74,19 @@ def main():
                     # The first step touches its memory.
                     times[mesh][1].append(min(json.loads(line)["step_ms"]
                                               for line in list(file)[1:]) / 1e3)
-        print(f"{'mesh':<10} {'simulated':>12} {'measured':>12} {'ratio':>7}")
+        print(f"{'strategy':<40} {'simulated':>12} {'measured':>12} {'ratio':>7}")
+        medians = {}
         for mesh, (simulated, measured) in times.items():
             a, b = statistics.median(simulated), statistics.median(measured)
-            print(f"{mesh:<10} {a * 1e3:>9.1f} ms {b * 1e3:>9.1f} ms {a / b:>7.2f}")
+            medians[mesh] = a, b
+            print(f"{mesh:<40} {a * 1e3:>9.1f} ms {b * 1e3:>9.1f} ms {a / b:>7.2f}")
+        pairs = [(one, other) for one in medians for other in medians
+                 if medians[other][1] > 1.25 * medians[one][1]]
+        wrong = [(one, other) for one, other in pairs if medians[other][0] <= medians[one][0]]
+        print(f"pairs that differ by more than a quarter: {len(pairs)}, of which in the order that "
+              f"was predicted: {len(pairs) - len(wrong)}")
+        for one, other in wrong:
+            print(f"  not '{one}' before '{other}'")
 
         print(f"\n{'GPT-3 2.7B':<16} {'compile':>9} {'simulate':>9} {'step':>11}")
         h100 = os.path.join(ROOT, "examples/clusters/h100.json")

@@ -219,6 +219,39 @@ def check_predicted(session, simulate):
                           f"{1e6 * predicted:.1f} us, simulated {1e6 * found:.1f}")
 
 
+def check_table(session, simulate):
+    """scripts/trace-table.py makes one table of both kinds of traces."""
+    artifact = session.path("predicted.sheaf")
+    trace, sent = session.path("trace.json"), session.path("sent.json")
+
+    def table():
+        return json.loads(session.try_command(
+            ["/usr/bin/python3", os.path.join(ROOT, "scripts/trace-table.py"), trace, "--json"])[1])
+
+    place = simulate(artifact, session.path("toy.json"), f"--trace={trace}")["places"][0]
+    rank, = table()
+    same = all(abs(rank[f"{part}_seconds"] - place[f"{name}_seconds"]) <= 1e-6 + 1e-6 * place["busy_seconds"]
+               for part, name in (("exposed", "exposed"), ("products", "product"),
+                                  ("attention", "attention"), ("idle", "idle")))
+    session.check("a table of the simulated device's trace", same, f"{rank}, {place}"[:300])
+    with open(session.path("tokens"), "wb") as file:
+        file.write(bytes(range(60)) * 400)
+    session.run("sheaf-run", artifact, f"--data={session.path('tokens')}", "--token-type=u8",
+                "--steps=3", "--quiet", "--threads=1", f"--trace={trace}",
+                f"--collectives={sent}")
+    with open(sent, encoding="utf-8") as file:
+        step = json.load(file)["entries"]["step"]
+    counted = sum(row["count"] for row in step["collectives"]) / step["calls"]
+    ranks = table()
+    parts = ("products", "attention", "kernels", "copies", "exposed", "idle")
+    session.check("a table of the trace of CPU ranks", len(ranks) == 4 and all(
+        abs(sum(rank[f"{part}_seconds"] for part in parts) - rank["step_seconds"])
+        <= 1e-6 * rank["step_seconds"] and rank["products_seconds"] > 0
+        and rank["steps"] == 2 and rank["idle_seconds"] >= 0
+        and sum(row["count"] for row in rank["transfers"]) == counted for rank in ranks),
+        f"{counted}, {ranks}"[:300])
+
+
 def check_size(session, simulate):
     """Many ranks and many layers take little time."""
     gpt(session, "many.mlir", 2048, heads=8, hidden=64)
@@ -293,6 +326,7 @@ def body(session, _):
     check_bytes(session, simulate)
     check_sharing(session, simulate)
     check_predicted(session, simulate)
+    check_table(session, simulate)
     check_precision(session, simulate)
     check_size(session, simulate)
     check_output(session, simulate)
