@@ -32,6 +32,8 @@ RankedTensorType typeOf(Value value) {
 /// for; parts that bring less are not worth their kernels.
 constexpr double kLeastGain = 0.1;
 constexpr int64_t kMostParts = 8;
+/// Ops that are looked at one behind another.
+constexpr int kMostOps = 32;
 /// Rows of a device that are cut off, a multiple of so many: that of tiles. And
 /// multiplications of a part, at least: libraries add those of smaller products
 /// in another order.
@@ -58,6 +60,14 @@ std::optional<int64_t> cutDim(RankedTensorType whole, RankedTensorType part,
     dim = i;
   }
   return dim;
+}
+
+/// The product of the sizes in front of a dimension.
+int64_t rowsBefore(RankedTensorType type, int64_t dim) {
+  int64_t rows = 1;
+  for (int64_t size : type.getShape().take_front(dim))
+    rows *= size;
+  return rows;
 }
 
 /// How an einsum of two operands keeps a dimension of one.
@@ -140,7 +150,7 @@ private:
   void cutGather(TransferOp op);
   void cutScatter(TransferOp op);
   bool isCuttable(Value value, int64_t dim, Block *block,
-                  llvm::SmallSetVector<Operation *, 8> &ops);
+                  llvm::SmallSetVector<Operation *, 8> &ops, int depth = 0);
   Value partOf(nn::Emit &emit, Value value, int64_t dim, int64_t devices,
                int64_t parts, int64_t i);
   Value cloneOf(nn::Emit &emit, Value value, int64_t dim, int64_t devices,
@@ -239,7 +249,7 @@ int64_t Cutter::chooseParts(TransferOp op, int64_t each,
   for (nn::EinsumOp einsum : products)
     smallest = std::min(smallest, multiplicationsOf(einsum));
   auto isPossible = [&](int64_t parts) {
-    return each % (parts * kRows) == 0 &&
+    return parts <= each && each % (parts * kRows) == 0 &&
            smallest / static_cast<double>(parts) >= kLeastProduct;
   };
   if (forced > 0)
@@ -306,7 +316,9 @@ TransferOp Cutter::cloneOf(TransferOp op, Value input, RankedTensorType result,
   auto part = cast<TransferOp>(builder.clone(*op));
   part.getInputMutable().assign(input);
   part.getResult().setType(result);
-  NamedAttrList about(op.getAboutAttr());
+  NamedAttrList about;
+  if (DictionaryAttr known = op.getAboutAttr())
+    about = NamedAttrList(known);
   about.set(kPartsKey, builder.getI64IntegerAttr(parts));
   part.setAboutAttr(about.getDictionary(op.getContext()));
   return part;
@@ -351,16 +363,19 @@ Value Cutter::joined(nn::Emit &emit, ArrayRef<Value> parts, int64_t dim,
 // Gathers
 //===----------------------------------------------------------------------===//
 
-/// Moves an op and what it reads in front of `before`; false where something
-/// cannot go there.
-static bool moveBefore(Operation *op, Operation *before, bool isTried) {
+/// Moves an op and what it reads in front of `before`, the first that reads
+/// `gathered`; false where something cannot go there, or reads that, too.
+static bool moveBefore(Operation *op, Operation *before, Value gathered,
+                       bool isTried, int depth = 0) {
   if (!op || op->getBlock() != before->getBlock() ||
-      op->isBeforeInBlock(before))
+      (op != before && op->isBeforeInBlock(before)))
     return true;
-  if (!isPure(op) || op->getNumRegions() != 0 || isa<TransferOp>(op))
+  if (!isPure(op) || op->getNumRegions() != 0 || isa<TransferOp>(op) ||
+      depth > kMostOps)
     return false;
   for (Value operand : op->getOperands())
-    if (!moveBefore(operand.getDefiningOp(), before, isTried))
+    if (operand == gathered || !moveBefore(operand.getDefiningOp(), before,
+                                           gathered, isTried, depth + 1))
       return false;
   if (!isTried)
     op->moveBefore(before);
@@ -373,7 +388,7 @@ void Cutter::cutGather(TransferOp op) {
   for (int64_t size : op.getSizes())
     devices *= size;
   std::optional<int64_t> dim = cutDim(whole, part, devices);
-  if (!dim || devices == 1)
+  if (!dim || devices == 1 || rowsBefore(whole, *dim) != op.getJoin())
     return;
   // Those that keep the rows, in order.
   llvm::SetVector<Operation *> users;
@@ -399,7 +414,7 @@ void Cutter::cutGather(TransferOp op) {
     // The parts of all stand where the first is.
     if (!products.empty() &&
         !moveBefore(einsum.getInputs()[1 - operand].getDefiningOp(),
-                    products.front(), /*isTried=*/true))
+                    products.front(), op.getResult(), /*isTried=*/true))
       continue;
     products.push_back(einsum);
     kept.push_back(*how);
@@ -423,7 +438,7 @@ void Cutter::cutGather(TransferOp op) {
   }
   for (auto [einsum, how] : llvm::zip_equal(products, kept))
     moveBefore(einsum.getInputs()[1 - how.operand].getDefiningOp(),
-               products.front(), /*isTried=*/false);
+               products.front(), op.getResult(), /*isTried=*/false);
   builder.setInsertionPoint(products.front());
   SmallVector<SmallVector<Value>> results(products.size());
   for (int64_t i = 0; i < parts; ++i)
@@ -467,9 +482,10 @@ void Cutter::cutGather(TransferOp op) {
 /// Whether a value that nothing else reads is a product that keeps the rows, or
 /// computed of such element by element; `ops` computes it.
 bool Cutter::isCuttable(Value value, int64_t dim, Block *block,
-                        llvm::SmallSetVector<Operation *, 8> &ops) {
+                        llvm::SmallSetVector<Operation *, 8> &ops, int depth) {
   Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != block || !value.hasOneUse())
+  if (!op || op->getBlock() != block || !value.hasOneUse() ||
+      ops.size() > kMostOps)
     return false;
   if (auto einsum = dyn_cast<nn::EinsumOp>(op)) {
     if (einsum.getInputs().size() != 2 || !keptAs(einsum, dim))
@@ -487,7 +503,7 @@ bool Cutter::isCuttable(Value value, int64_t dim, Block *block,
   // Others are cut where they lie.
   bool any = false;
   for (Value operand : op->getOperands())
-    any |= isCuttable(operand, dim, block, ops);
+    any |= depth < kMostOps && isCuttable(operand, dim, block, ops, depth + 1);
   if (any)
     ops.insert(op);
   return any;
@@ -526,7 +542,7 @@ void Cutter::cutScatter(TransferOp op) {
     devices *= size;
   std::optional<int64_t> dim = cutDim(whole, part, devices);
   llvm::SmallSetVector<Operation *, 8> ops;
-  if (!dim || devices == 1 ||
+  if (!dim || devices == 1 || rowsBefore(whole, *dim) != op.getCut() ||
       !isCuttable(op.getInput(), *dim, op->getBlock(), ops))
     return;
   SmallVector<nn::EinsumOp> products;

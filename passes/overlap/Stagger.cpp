@@ -81,6 +81,8 @@ static void stagger(Block &block, int64_t ahead) {
     int last = stay - 1; // In front of the terminator.
     for (Operation *user : op.getUsers()) {
       Operation *here = block.findAncestorOpInBlock(*user);
+      if (!here)
+        continue; // In another block, which comes later.
       last = std::min(last, moving.contains(here) ? latest.lookup(here)
                                                   : number.lookup(here));
     }

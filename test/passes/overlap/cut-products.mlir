@@ -103,3 +103,24 @@ func.func @large(%x: tensor<2048x4096xbf16>, %w: tensor<4096x8192xbf16>) -> tens
   %y = nn.einsum "se,ef->sf"(%g, %w) : (tensor<16384x4096xbf16>, tensor<4096x8192xbf16>) -> tensor<16384x8192xbf16>
   return %y : tensor<16384x8192xbf16>
 }
+
+// A product of what another gives of the same gather has it whole; a transfer may be about nothing.
+// CHECK-LABEL: func.func @chain
+// CHECK-COUNT-2: exec.transfer all_gather %{{.*}} about {parts = 2 : i64}
+// CHECK: %[[Y:.*]] = nn.reshape {{.*}} -> tensor<512x512xf32>
+// CHECK: nn.einsum "se,st->et"(%{{.*}}, %[[Y]])
+func.func @chain(%x: tensor<256x64xf32>, %w: tensor<64x512xf32>) -> tensor<64x512xf32> {
+  %g = exec.transfer all_gather %x sizes [2] strides [1] : (tensor<256x64xf32>) -> tensor<512x64xf32>
+  %y = nn.einsum "se,ef->sf"(%g, %w) : (tensor<512x64xf32>, tensor<64x512xf32>) -> tensor<512x512xf32>
+  %z = nn.einsum "se,st->et"(%g, %y) : (tensor<512x64xf32>, tensor<512x512xf32>) -> tensor<64x512xf32>
+  return %z : tensor<64x512xf32>
+}
+// CHECK-LABEL: func.func @chained
+// CHECK: return
+func.func @chained(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %g = exec.transfer all_gather %x sizes [2] strides [1] : (tensor<256x512xf32>) -> tensor<512x512xf32>
+  %y = nn.einsum "se,ef->sf"(%g, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %n = nn.neg %y : tensor<512x512xf32>
+  %z = nn.einsum "se,ef->sf"(%g, %n) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  return %n, %z : tensor<512x512xf32>, tensor<512x512xf32>
+}

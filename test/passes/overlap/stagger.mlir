@@ -85,3 +85,17 @@ func.func @clip(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
   %b, %h = call @layer(%a) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
   return %b, %s : tensor<8xf32>, tensor<4xf32>
 }
+
+// Another block reads what arrives.
+// CHECK-LABEL: func.func @blocks
+// CHECK: call @layer
+// CHECK-NEXT: exec.transfer
+// CHECK-NEXT: cf.br
+func.func @blocks(%x: tensor<8xf32>) -> tensor<4xf32> {
+  %a, %g = call @layer(%x) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %t = exec.transfer all_reduce by sum %g sizes [2] strides [1] {nn.role = "weight_gradient"} : (tensor<4xf32>) -> tensor<4xf32>
+  cf.br ^bb1
+^bb1:
+  %n = nn.neg %t {nn.role = "weight_gradient"} : tensor<4xf32>
+  return %n : tensor<4xf32>
+}
