@@ -51,7 +51,9 @@ def ExecStagger : Pass<"exec-stagger", "::mlir::func::FuncOp"> {
     that lead to a transfer stand as early as what they read lets them; what reads a transfer
     of theirs stands `ahead` calls behind it, so that `exec-overlap` finds something to do
     beside. Of those in one place, all that wait for fewer transfers come first: parts of the
-    next bucket are under way while those of one are added. Products and calls stay.
+    next bucket are under way while those of one are added. What the optimizer computes of
+    gradients comes behind all calls, of those that arrived earlier first: beside the last
+    transfers. Products and calls stay.
 
     Requires: ops of this role are pure. Ensures: the same values; transfers of one role
     keep their order on all ranks that run the function, as it depends on the function alone.

@@ -20,12 +20,17 @@ namespace sheaf {
 using namespace mlir;
 using namespace sheaf;
 
-/// Whether an op belongs to how gradients are sent, where it leads to a
-/// transfer.
-static bool mayMove(Operation *op) {
+static bool hasRole(Operation *op, StringRef name) {
   auto role = op->getAttrOfType<StringAttr>(nn::kRoleAttr);
-  return role && role.getValue() == "weight_gradient" && isPure(op) &&
-         op->getNumRegions() == 0 &&
+  return role && role.getValue() == name;
+}
+
+/// Whether an op belongs to how gradients are sent, where it leads to a
+/// transfer, or to what they are for, where it comes of one.
+static bool mayMove(Operation *op) {
+  return (hasRole(op, "weight_gradient") ||
+          (hasRole(op, "optimizer") && !isa<exec::TransferOp>(op))) &&
+         isPure(op) && op->getNumRegions() == 0 &&
          !isa<nn::EinsumOp, nn::GroupedMatmulOp, nn::GroupedOuterOp,
               nn::ScaledEinsumOp, nn::AttentionOp, nn::AttentionGradOp>(op);
 }
@@ -44,7 +49,7 @@ static void stagger(Block &block, int64_t ahead) {
     bool leads = isa<exec::TransferOp>(op);
     for (Operation *user : op.getUsers())
       leads |= sending.contains(user);
-    if (leads && mayMove(&op))
+    if (leads && mayMove(&op) && !hasRole(&op, "optimizer"))
       sending.insert(&op);
   }
   for (Operation &op : block) {
@@ -119,6 +124,13 @@ static void stagger(Block &block, int64_t ahead) {
       place.slot =
           std::max(place.slot, arrives ? behind(other.slot) : other.slot);
       place.transfers = std::max(place.transfers, other.transfers + arrives);
+    }
+    if (hasRole(&op, "optimizer")) {
+      // Behind all units, the first that arrived first: beside the last ones.
+      int end = units.back() + 1;
+      if (place.slot < end)
+        place.transfers = 0;
+      place.slot = std::max(place.slot, end);
     }
     place.slot = std::min(place.slot, latest.lookup(&op));
     places[&op] = place;

@@ -86,6 +86,23 @@ func.func @clip(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>) {
   return %b, %s : tensor<8xf32>, tensor<4xf32>
 }
 
+// The norm of what arrives early stands in front of what waits for the last gradient, though it was asked for later.
+// CHECK-LABEL: func.func @norm
+// CHECK: %[[T0:.*]] = exec.transfer all_reduce
+// CHECK: call @layer
+// CHECK: %[[T1:.*]] = exec.transfer all_reduce
+// CHECK-NEXT: nn.reduce sum_of_squares %[[T0]]
+// CHECK-NEXT: nn.reduce sum_of_squares %[[T1]]
+func.func @norm(%x: tensor<8xf32>) -> (tensor<f32>, tensor<f32>) {
+  %a, %g = call @layer(%x) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %t = exec.transfer all_reduce by sum %g sizes [2] strides [1] {nn.role = "weight_gradient"} : (tensor<4xf32>) -> tensor<4xf32>
+  %b, %h = call @layer(%a) : (tensor<8xf32>) -> (tensor<8xf32>, tensor<4xf32>)
+  %u = exec.transfer all_reduce by sum %h sizes [2] strides [1] {nn.role = "weight_gradient"} : (tensor<4xf32>) -> tensor<4xf32>
+  %n = nn.reduce sum_of_squares %u dims [0] {nn.role = "optimizer"} : (tensor<4xf32>) -> tensor<f32>
+  %m = nn.reduce sum_of_squares %t dims [0] {nn.role = "optimizer"} : (tensor<4xf32>) -> tensor<f32>
+  return %m, %n : tensor<f32>, tensor<f32>
+}
+
 // Another block reads what arrives.
 // CHECK-LABEL: func.func @blocks
 // CHECK: call @layer
