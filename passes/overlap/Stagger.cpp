@@ -125,14 +125,20 @@ static void stagger(Block &block, int64_t ahead) {
           std::max(place.slot, arrives ? behind(other.slot) : other.slot);
       place.transfers = std::max(place.transfers, other.transfers + arrives);
     }
-    if (hasRole(&op, "optimizer")) {
-      // Behind all units, the first that arrived first: beside the last ones.
-      int end = units.back() + 1;
-      if (place.slot < end)
-        place.transfers = 0;
-      place.slot = std::max(place.slot, end);
-    }
+    bool isUpdate = hasRole(&op, "optimizer");
+    // Behind all units, in front of what waits for transfers of that place.
+    if (isUpdate)
+      place.slot = std::max(place.slot, units.back() + 1);
     place.slot = std::min(place.slot, latest.lookup(&op));
+    if (isUpdate) {
+      place.transfers = 0;
+      for (Value operand : op.getOperands())
+        if (auto other = places.find(operand.getDefiningOp());
+            other != places.end() && other->second.slot == place.slot)
+          place.transfers = std::max(place.transfers,
+                                     other->second.transfers +
+                                         isa<exec::TransferOp>(other->first));
+    }
     places[&op] = place;
     order.emplace_back(place, &op);
   }
