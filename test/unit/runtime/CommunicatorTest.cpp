@@ -191,6 +191,52 @@ TEST(Communicator, ChannelsAreIndependent) {
   });
 }
 
+// Some ranks are late at starts, some at waits, and each waits in an order of
+// its own, on one communicator and on several.
+TEST(Communicator, RanksOfDifferentSpeed) {
+  for (int channels : {1, 3})
+    EXPECT_EQ(runRanksToFailure(
+                  mesh24(),
+                  [&](Communicator &c) {
+                    std::minstd_rand random(c.rank + 1);
+                    auto pause = [&](int who) {
+                      if (c.rank % 3 == who)
+                        std::this_thread::sleep_for(
+                            std::chrono::microseconds(random() % 2000));
+                    };
+                    constexpr int open = 12;
+                    for (int round = 0; round < 4; ++round) {
+                      std::vector<std::vector<float>> values;
+                      std::vector<int64_t> handles;
+                      for (int i = 0; i < open; ++i)
+                        values.push_back(samples(c.rank, 10 + i * 500));
+                      for (int i = 0; i < open; ++i) {
+                        pause(0);
+                        SheafCollective reduce =
+                            over(c.mesh, axisLists()[i % 8], SHEAF_ALL_REDUCE,
+                                 static_cast<int64_t>(values[i].size()));
+                        reduce.channel = i % channels;
+                        handles.push_back(c.start(reduce, values[i].data(),
+                                                  values[i].data()));
+                      }
+                      for (int i = 0; i < open; ++i) {
+                        pause(1);
+                        c.wait(handles[(i * 5 + c.rank) % open]);
+                      }
+                      for (int i = 0; i < open; ++i) {
+                        std::vector<int> members =
+                            groupOf(c.mesh, axisLists()[i % 8], c.rank);
+                        float sum = sample(members[0], 5);
+                        for (size_t m = 1; m < members.size(); ++m)
+                          sum += sample(members[m], 5);
+                        ASSERT_EQ(values[i][5], sum);
+                      }
+                    }
+                  },
+                  /*waitLimit=*/120),
+              "");
+}
+
 // Every Half comes back from f32 as it was; values between round to even.
 TEST(Reduction, HalfConversionIsExact) {
   for (SheafType type : {SHEAF_F16, SHEAF_BF16}) {
