@@ -20,7 +20,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 COMPILER = ("ir", "compile", "config", "schedule")
-RUNTIME = ("manifest", "tokens", "safetensors", "checkpoint")
+RUNTIME = ("manifest", "tokens", "safetensors", "checkpoint", "cluster")
 TARGETS = COMPILER + RUNTIME
 
 
@@ -109,6 +109,8 @@ def seeds(name, work, bin_dir):
         return folder
     if name == "config":
         return ROOT / "test/tools/sheaf-model/Inputs"
+    if name == "cluster":
+        return ROOT / "examples/clusters"
     return HERE / "seeds" / name
 
 
