@@ -33,7 +33,7 @@ RankedTensorType typeOf(Value value) {
 constexpr double kLeastGain = 0.1;
 constexpr int64_t kMostParts = 8;
 /// Ops that are looked at one behind another.
-constexpr int kMostOps = 32;
+constexpr unsigned kMostOps = 32;
 /// Rows of a device that are cut off, a multiple of so many: that of tiles. And
 /// multiplications of a part, at least: libraries add those of smaller products
 /// in another order.
@@ -89,6 +89,8 @@ std::optional<Kept> keptAs(nn::EinsumOp einsum, int64_t to) {
   if ((in[0] == StringRef::npos) == (in[1] == StringRef::npos))
     return std::nullopt;
   unsigned operand = in[0] == StringRef::npos;
+  if (operands[operand].count(right[to]) != 1)
+    return std::nullopt;
   return Kept{operand, static_cast<int64_t>(in[operand]), to};
 }
 
@@ -150,7 +152,8 @@ private:
   void cutGather(TransferOp op);
   void cutScatter(TransferOp op);
   bool isCuttable(Value value, int64_t dim, Block *block,
-                  llvm::SmallSetVector<Operation *, 8> &ops, int depth = 0);
+                  llvm::SmallSetVector<Operation *, 8> &ops,
+                  unsigned depth = 0);
   Value partOf(nn::Emit &emit, Value value, int64_t dim, int64_t devices,
                int64_t parts, int64_t i);
   Value cloneOf(nn::Emit &emit, Value value, int64_t dim, int64_t devices,
@@ -174,9 +177,7 @@ void Cutter::delayWeightGradients(Block &block) {
         typeOf(op.getInput()).getRank() > 1)
       sums.push_back(op);
   for (TransferOp sum : llvm::reverse(sums)) {
-    llvm::SmallPtrSet<Operation *, 16> read;
     SmallVector<Operation *> delayed;
-    read.insert(sum);
     llvm::SmallPtrSet<Operation *, 16> staying;
     for (Operation *op = sum->getPrevNode(); op && !isa<TransferOp>(op);
          op = op->getPrevNode()) {
@@ -274,7 +275,7 @@ int64_t Cutter::chooseParts(TransferOp op, int64_t each,
     Operation *first = op->getBlock()->getTerminator();
     for (Operation *user : op->getUsers())
       if (Operation *here = op->getBlock()->findAncestorOpInBlock(*user);
-          here->isBeforeInBlock(first))
+          here && here->isBeforeInBlock(first))
         first = here;
     for (Operation *other = op->getNextNode(); other != first;
          other = other->getNextNode())
@@ -366,16 +367,16 @@ Value Cutter::joined(nn::Emit &emit, ArrayRef<Value> parts, int64_t dim,
 /// Moves an op and what it reads in front of `before`, the first that reads
 /// `gathered`; false where something cannot go there, or reads that, too.
 static bool moveBefore(Operation *op, Operation *before, Value gathered,
-                       bool isTried, int depth = 0) {
+                       bool isTried, llvm::SmallPtrSetImpl<Operation *> &seen) {
   if (!op || op->getBlock() != before->getBlock() ||
-      (op != before && op->isBeforeInBlock(before)))
+      (op != before && op->isBeforeInBlock(before)) || !seen.insert(op).second)
     return true;
   if (!isPure(op) || op->getNumRegions() != 0 || isa<TransferOp>(op) ||
-      depth > kMostOps)
+      seen.size() > kMostOps)
     return false;
   for (Value operand : op->getOperands())
-    if (operand == gathered || !moveBefore(operand.getDefiningOp(), before,
-                                           gathered, isTried, depth + 1))
+    if (operand == gathered ||
+        !moveBefore(operand.getDefiningOp(), before, gathered, isTried, seen))
       return false;
   if (!isTried)
     op->moveBefore(before);
@@ -412,9 +413,10 @@ void Cutter::cutGather(TransferOp op) {
     if (!how)
       continue;
     // The parts of all stand where the first is.
+    llvm::SmallPtrSet<Operation *, 8> seen;
     if (!products.empty() &&
         !moveBefore(einsum.getInputs()[1 - operand].getDefiningOp(),
-                    products.front(), op.getResult(), /*isTried=*/true))
+                    products.front(), op.getResult(), /*isTried=*/true, seen))
       continue;
     products.push_back(einsum);
     kept.push_back(*how);
@@ -436,9 +438,11 @@ void Cutter::cutGather(TransferOp op) {
     Value rows = partOf(emit, op.getInput(), *dim, 1, parts, i);
     gathers.push_back(cloneOf(op, rows, whole.clone(shape), parts));
   }
-  for (auto [einsum, how] : llvm::zip_equal(products, kept))
+  for (auto [einsum, how] : llvm::zip_equal(products, kept)) {
+    llvm::SmallPtrSet<Operation *, 8> seen;
     moveBefore(einsum.getInputs()[1 - how.operand].getDefiningOp(),
-               products.front(), op.getResult(), /*isTried=*/false);
+               products.front(), op.getResult(), /*isTried=*/false, seen);
+  }
   builder.setInsertionPoint(products.front());
   SmallVector<SmallVector<Value>> results(products.size());
   for (int64_t i = 0; i < parts; ++i)
@@ -482,7 +486,8 @@ void Cutter::cutGather(TransferOp op) {
 /// Whether a value that nothing else reads is a product that keeps the rows, or
 /// computed of such element by element; `ops` computes it.
 bool Cutter::isCuttable(Value value, int64_t dim, Block *block,
-                        llvm::SmallSetVector<Operation *, 8> &ops, int depth) {
+                        llvm::SmallSetVector<Operation *, 8> &ops,
+                        unsigned depth) {
   Operation *op = value.getDefiningOp();
   if (!op || op->getBlock() != block || !value.hasOneUse() ||
       ops.size() > kMostOps)
@@ -493,8 +498,8 @@ bool Cutter::isCuttable(Value value, int64_t dim, Block *block,
     ops.insert(op);
     return true;
   }
-  if (!op->hasTrait<nn::ElementwiseTrait>() || !isPure(op) ||
-      op->getNumResults() != 1)
+  // Those that draw numbers by place are not among them.
+  if (!isa<nn::AddOp, nn::SubOp, nn::MulOp, nn::NegOp, nn::CastOp>(op))
     return false;
   for (Value operand : op->getOperands())
     if (typeOf(operand).getShape() != typeOf(value).getShape() &&
@@ -503,7 +508,9 @@ bool Cutter::isCuttable(Value value, int64_t dim, Block *block,
   // Others are cut where they lie.
   bool any = false;
   for (Value operand : op->getOperands())
-    any |= depth < kMostOps && isCuttable(operand, dim, block, ops, depth + 1);
+    any |= depth < kMostOps &&
+           typeOf(operand).getShape() == typeOf(value).getShape() &&
+           isCuttable(operand, dim, block, ops, depth + 1);
   if (any)
     ops.insert(op);
   return any;
@@ -519,14 +526,17 @@ Value Cutter::cloneOf(nn::Emit &emit, Value value, int64_t dim, int64_t devices,
                ? value
                : partOf(emit, value, dim, devices, parts, i);
   IRMapping mapping;
+  Attribute role = op->getAttr(nn::kRoleAttr);
   if (auto einsum = dyn_cast<nn::EinsumOp>(op)) {
     Kept kept = *keptAs(einsum, dim);
     Value operand = einsum.getInputs()[kept.operand];
-    roles.role = op->getAttr(nn::kRoleAttr);
+    roles.role = role;
     mapping.map(operand, partOf(emit, operand, kept.from, devices, parts, i));
   } else {
-    for (Value operand : op->getOperands())
+    for (Value operand : op->getOperands()) {
+      roles.role = role;
       mapping.map(operand, cloneOf(emit, operand, dim, devices, parts, i, ops));
+    }
   }
   Operation *cut = builder.clone(*op, mapping);
   SmallVector<int64_t> shape(typeOf(value).getShape());

@@ -9,6 +9,7 @@ using namespace sheaf;
 using namespace sheaf::exec;
 
 namespace {
+constexpr int64_t kMostTrips = 64;
 using Communicator = std::tuple<ArrayRef<int64_t>, ArrayRef<int64_t>, int64_t>;
 
 struct Prediction {
@@ -16,7 +17,8 @@ struct Prediction {
   llvm::function_ref<void(CollectiveOp, double, double)> report;
   SymbolTable symbols;
   double now = 0;
-  std::map<Communicator, double> free; ///< When each has sent all.
+  std::map<Communicator, double> free;       ///< When each has sent all.
+  llvm::SmallPtrSet<Operation *, 8> running; ///< Calls that have not ended.
 
   /// When a transfer that starts now has ended.
   double endOf(CollectiveOp op, double seconds) {
@@ -50,13 +52,16 @@ struct Prediction {
         now += exposed;
       } else if (auto call = dyn_cast<exec::CallOp>(op)) {
         if (auto callee = symbols.lookup<func::FuncOp>(call.getCallee());
-            callee && !callee.isExternal())
+            callee && !callee.isExternal() && running.insert(callee).second) {
           run(callee.front());
+          running.erase(callee);
+        }
       } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
         int64_t trips = 1;
         if (std::optional<APInt> count = loop.getStaticTripCount())
           trips = count->getSExtValue();
-        for (int64_t i = 0; i < trips; ++i)
+        // The average of each time is asked for.
+        for (int64_t i = 0; i < std::min(trips, kMostTrips); ++i)
           run(*loop.getBody());
       } else {
         now += costs.seconds(&op);
@@ -71,7 +76,7 @@ void sheaf::predictExposure(
     llvm::function_ref<void(CollectiveOp, double, double)> report) {
   if (entry.isExternal())
     return;
-  Prediction{
-      costs, report, SymbolTable(entry->getParentOfType<ModuleOp>()), 0, {}}
+  Prediction{costs, report, SymbolTable(entry->getParentOfType<ModuleOp>()),
+             0,     {},     {}}
       .run(entry.front());
 }

@@ -1,5 +1,4 @@
-//===- Stagger.cpp - What gradients are sent as, where they are ready
-//------===//
+//===- Stagger.cpp - Gradients are rounded where they are ready -----------===//
 //
 // A gradient that is rounded before it is sent, and added where it arrives, is
 // computed between transfers, and what computes keeps its order behind this.

@@ -416,9 +416,13 @@ Rounded Compression::roundAndMeasure(nn::Emit &emit, Value rows) {
   // Numbers that are rounded one by one are so in rows that are short enough
   // for the same kernel to sum up the squares of errors.
   int64_t parts = 1;
-  if (measures && !gradients.isInBlocks() && count < kManyRows)
-    for (parts = llvm::divideCeil(numbers, kLongestRow); numbers % parts != 0;)
+  if (measures && !gradients.isInBlocks() && count < kManyRows) {
+    int64_t least = llvm::divideCeil(numbers, kLongestRow);
+    for (parts = least; numbers % parts != 0 && parts < 2 * least;)
       ++parts;
+    if (numbers % parts != 0)
+      parts = 1;
+  }
   int64_t each = numbers / parts;
   rows = emit.reshape(rows, {count * parts, each});
   Rounded rounded = round(emit, rows, gradients);
@@ -450,6 +454,10 @@ std::pair<ArrayAttr, ArrayAttr> Compression::splitByNode(ArrayAttr axes) {
       stride *= whole;
     }
     int64_t size = mesh.getSize(axis), outer = axis.getOuter();
+    if (size == 1) {
+      across.pop_back();
+      continue;
+    }
     stride *= whole / (outer * size);
     if (stride >= node)
       break;

@@ -124,3 +124,55 @@ func.func @chained(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>) -> (tensor<
   %z = nn.einsum "se,ef->sf"(%g, %n) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   return %n, %z : tensor<512x512xf32>, tensor<512x512xf32>
 }
+
+// What a product needs of a long way is looked at once, and not too far.
+// CHECK-LABEL: func.func @diamonds
+// CHECK: return
+func.func @diamonds(%x: tensor<256x512xf32>, %w: tensor<512x512xf32>, %d0: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
+  %g = exec.transfer all_gather %x sizes [2] strides [1] : (tensor<256x512xf32>) -> tensor<512x512xf32>
+  %y = nn.einsum "se,ef->sf"(%g, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  %d1 = nn.add %d0, %d0 : tensor<512x512xf32>
+  %d2 = nn.add %d1, %d1 : tensor<512x512xf32>
+  %d3 = nn.add %d2, %d2 : tensor<512x512xf32>
+  %d4 = nn.add %d3, %d3 : tensor<512x512xf32>
+  %d5 = nn.add %d4, %d4 : tensor<512x512xf32>
+  %d6 = nn.add %d5, %d5 : tensor<512x512xf32>
+  %d7 = nn.add %d6, %d6 : tensor<512x512xf32>
+  %d8 = nn.add %d7, %d7 : tensor<512x512xf32>
+  %d9 = nn.add %d8, %d8 : tensor<512x512xf32>
+  %d10 = nn.add %d9, %d9 : tensor<512x512xf32>
+  %d11 = nn.add %d10, %d10 : tensor<512x512xf32>
+  %d12 = nn.add %d11, %d11 : tensor<512x512xf32>
+  %d13 = nn.add %d12, %d12 : tensor<512x512xf32>
+  %d14 = nn.add %d13, %d13 : tensor<512x512xf32>
+  %d15 = nn.add %d14, %d14 : tensor<512x512xf32>
+  %d16 = nn.add %d15, %d15 : tensor<512x512xf32>
+  %d17 = nn.add %d16, %d16 : tensor<512x512xf32>
+  %d18 = nn.add %d17, %d17 : tensor<512x512xf32>
+  %d19 = nn.add %d18, %d18 : tensor<512x512xf32>
+  %d20 = nn.add %d19, %d19 : tensor<512x512xf32>
+  %d21 = nn.add %d20, %d20 : tensor<512x512xf32>
+  %d22 = nn.add %d21, %d21 : tensor<512x512xf32>
+  %d23 = nn.add %d22, %d22 : tensor<512x512xf32>
+  %d24 = nn.add %d23, %d23 : tensor<512x512xf32>
+  %d25 = nn.add %d24, %d24 : tensor<512x512xf32>
+  %d26 = nn.add %d25, %d25 : tensor<512x512xf32>
+  %d27 = nn.add %d26, %d26 : tensor<512x512xf32>
+  %d28 = nn.add %d27, %d27 : tensor<512x512xf32>
+  %d29 = nn.add %d28, %d28 : tensor<512x512xf32>
+  %d30 = nn.add %d29, %d29 : tensor<512x512xf32>
+  %z = nn.einsum "se,ef->sf"(%g, %d30) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
+  return %y, %z : tensor<512x512xf32>, tensor<512x512xf32>
+}
+
+// A sum that another block reads.
+// COST-LABEL: func.func @blocks
+// COST: exec.transfer reduce_scatter
+func.func @blocks(%a: tensor<512x96xf32>, %w: tensor<96x64xf32>) -> tensor<256x64xf32> {
+  %y = nn.einsum "sf,fe->se"(%a, %w) : (tensor<512x96xf32>, tensor<96x64xf32>) -> tensor<512x64xf32>
+  %r = exec.transfer reduce_scatter by sum %y sizes [2] strides [1] : (tensor<512x64xf32>) -> tensor<256x64xf32>
+  cf.br ^bb1
+^bb1:
+  %n = nn.neg %r : tensor<256x64xf32>
+  return %n : tensor<256x64xf32>
+}

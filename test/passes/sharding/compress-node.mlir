@@ -20,10 +20,14 @@
 // NODE-LABEL: func.func private @together
 // NODE: dist.all_to_all {{.*}} axes ["tp"]
 // NODE-NOT: dist.all_to_all
+// An axis of one device is of neither level.
+// NODE-LABEL: func.func private @one
+// NODE: dist.all_to_all {{.*}} axes ["cp", "ep"]
+// NODE-NOT: dist.all_to_all
 // NODE-LABEL: func.func private @all
 // NODE: dist.all_to_all {{.*}} axes ["dp":(2)2, "tp"]
 // NODE: dist.all_to_all {{.*}} axes ["cp", "dp":(1)2]
-dist.mesh @mesh ["cp" = 2, "dp" = 4, "tp" = 2]
+dist.mesh @mesh ["cp" = 2, "dp" = 4, "tp" = 2, "ep" = 1]
 func.func private @nodes(%g: tensor<12xf32, #dist.partial<["dp"], sum>>) -> tensor<3xf32> {
   %y = dist.reduce_scatter sum %g dim 0 axes ["dp"] {nn.role = "weight_gradient"} : (tensor<12xf32, #dist.partial<["dp"], sum>>) -> tensor<3xf32>
   return %y : tensor<3xf32>
@@ -34,6 +38,10 @@ func.func private @apart(%g: tensor<12xf32, #dist.partial<["cp"], sum>>) -> tens
 }
 func.func private @together(%g: tensor<12xf32, #dist.partial<["tp"], sum>>) -> tensor<6xf32> {
   %y = dist.reduce_scatter sum %g dim 0 axes ["tp"] {nn.role = "weight_gradient"} : (tensor<12xf32, #dist.partial<["tp"], sum>>) -> tensor<6xf32>
+  return %y : tensor<6xf32>
+}
+func.func private @one(%g: tensor<12xf32, #dist.partial<["cp", "ep"], sum>>) -> tensor<6xf32> {
+  %y = dist.reduce_scatter sum %g dim 0 axes ["cp", "ep"] {nn.role = "weight_gradient"} : (tensor<12xf32, #dist.partial<["cp", "ep"], sum>>) -> tensor<6xf32>
   return %y : tensor<6xf32>
 }
 func.func private @all(%g: tensor<16xf32, #dist.partial<["cp", "dp", "tp"], sum>>) -> tensor<1xf32> {
