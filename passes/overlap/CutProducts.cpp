@@ -62,6 +62,14 @@ std::optional<int64_t> cutDim(RankedTensorType whole, RankedTensorType part,
   return dim;
 }
 
+/// How many devices a transfer is between.
+int64_t membersOf(TransferOp op) {
+  int64_t members = 1;
+  for (int64_t size : op.getSizes())
+    members *= size;
+  return members;
+}
+
 /// The product of the sizes in front of a dimension.
 int64_t rowsBefore(RankedTensorType type, int64_t dim) {
   int64_t rows = 1;
@@ -385,9 +393,7 @@ static bool moveBefore(Operation *op, Operation *before, Value gathered,
 
 void Cutter::cutGather(TransferOp op) {
   RankedTensorType whole = typeOf(op.getResult()), part = typeOf(op.getInput());
-  int64_t devices = 1;
-  for (int64_t size : op.getSizes())
-    devices *= size;
+  int64_t devices = membersOf(op);
   std::optional<int64_t> dim = cutDim(whole, part, devices);
   if (!dim || devices == 1 || rowsBefore(whole, *dim) != op.getJoin())
     return;
@@ -547,9 +553,7 @@ Value Cutter::cloneOf(nn::Emit &emit, Value value, int64_t dim, int64_t devices,
 
 void Cutter::cutScatter(TransferOp op) {
   RankedTensorType whole = typeOf(op.getInput()), part = typeOf(op.getResult());
-  int64_t devices = 1;
-  for (int64_t size : op.getSizes())
-    devices *= size;
+  int64_t devices = membersOf(op);
   std::optional<int64_t> dim = cutDim(whole, part, devices);
   llvm::SmallSetVector<Operation *, 8> ops;
   if (!dim || devices == 1 || rowsBefore(whole, *dim) != op.getCut() ||
